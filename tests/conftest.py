@@ -1,0 +1,460 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Cases that run inside test machines, as pytest items.
+
+Every tests/cases/GROUP/NAME.sh or .py is a case: a short script that runs as
+root in a machine with the module loaded, and passes by exiting with 0. Its
+header comments say what it needs:
+
+  # shows: what it proves, in one line         (the only one that must be there)
+  # kernels: lts stable                        default both
+  # modes: side-by-side drop-in                default both; also in-tree
+  # disks: nvme:2G virtio:1G                   default nvme:2G; "none" for none
+  # cpus: 2
+  # memory: 2G
+  # timeout: 60                                seconds, default 60
+  # debug: also | only | no                    part of `make test-debug`: also
+                                               there (default), only there, not
+
+All cases with the same needs share one machine per kernel and mode, which runs
+them in sequence (tests/guest/run.py). A machine that dies takes down the case
+it was running, and no other: the rest goes on in a fresh one.
+
+Mode in-tree is the kernel's own loop driver, without any module of ours. With
+`--mode in-tree` every case runs there, to see that what it demands is what
+loop devices do (cases that list their modes and leave out in-tree are about
+what only floop does: `# modes: side-by-side drop-in`).
+"""
+
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+PROJECT = pathlib.Path(__file__).resolve().parent.parent
+CASES = PROJECT / "tests" / "cases"
+RUNNER = PROJECT / "tests" / "guest" / "run.py"
+BOOT_SECONDS = 300  # allowed for boot, and for power-off; emulation is slow
+NEEDS_FRESH_MACHINE = 3
+HEADERS = {
+    "shows": None,
+    "kernels": "lts stable",
+    "modes": "side-by-side drop-in",
+    "disks": "nvme:2G",
+    "cpus": "2",
+    "memory": "2G",
+    "timeout": "60",
+    "debug": "also",
+}
+KERNELS = ("lts", "stable")
+MODES = ("side-by-side", "drop-in", "in-tree")
+MODE_OPTIONS = {"side-by-side": [], "drop-in": ["--drop-in"], "in-tree": ["--no-module"]}
+DEBUG_SLOWER = 6  # how much longer a case may take on the debug kernel
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("test machines")
+    group.addoption("--kernel", action="append", choices=KERNELS, help="only on this kernel")
+    group.addoption("--mode", action="append", choices=MODES, help="only in this mode")
+    group.addoption("--debug-kernel", action="store_true", help="on the debug kernel")
+    group.addoption("--vm", default=str(PROJECT / "vm"), help="the test machine's command")
+    group.addoption(
+        "--results",
+        default=None,
+        help="folder for logs and results, default build/test/TIME (build/test/latest)",
+    )
+
+
+class BadHeader(Exception):
+    pass
+
+
+def read_headers(path):
+    """The header comments of a case, checked."""
+    found = dict(HEADERS)
+    with open(path) as f:
+        for line in f:
+            line = line.strip()
+            if line and not line.startswith("#"):
+                break
+            m = re.match(r"#\s*([a-z-]+):\s*(\S.*)$", line)
+            if not m:
+                continue
+            if m[1] not in HEADERS:
+                raise BadHeader(f"{path}: no header is called {m[1]!r}")
+            found[m[1]] = m[2].strip()
+    if not found["shows"]:
+        raise BadHeader(f"{path}: no '# shows: ' header: what does it prove?")
+    for header, allowed in (("kernels", KERNELS), ("modes", MODES)):
+        for word in found[header].split():
+            if word not in allowed:
+                raise BadHeader(f"{path}: {header}: {word!r} is none of {', '.join(allowed)}")
+    if found["debug"] not in ("also", "only", "no"):
+        raise BadHeader(f"{path}: debug: {found['debug']!r} is none of also, only, no")
+    if found["disks"] == "none":
+        found["disks"] = ""
+    for disk in found["disks"].split():
+        if not re.fullmatch(r"(nvme|virtio):\d+[MG]", disk):
+            raise BadHeader(f"{path}: disks: {disk!r} is not nvme:SIZE or virtio:SIZE")
+    return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Needs:
+    """What makes two cases need different machines."""
+
+    kernel: str  # lts, stable or debug
+    mode: str
+    cpus: str
+    memory: str
+    disks: str
+
+    def __str__(self):
+        return f"{self.kernel}-{self.mode}"
+
+    def full(self):
+        disks = self.disks or "no disk"
+        return f"{self}, {self.cpus} CPUs, {self.memory}, {disks}"
+
+    def command(self, vm):
+        kernel = "stable" if self.kernel == "debug" else self.kernel
+        command = [*shlex.split(vm), "--kernel", kernel]
+        if self.kernel == "debug":
+            command.append("--debug-kernel")
+        command += MODE_OPTIONS[self.mode]
+        command += ["--cpus", self.cpus, "--memory", self.memory]
+        for disk in self.disks.split():
+            command += ["--disk", disk]
+        return [*command, "--"]
+
+
+def pytest_collect_file(file_path, parent):
+    if file_path.suffix in (".sh", ".py") and file_path.parent.parent == CASES:
+        return CaseFile.from_parent(parent, path=file_path)
+    return None
+
+
+class CaseFile(pytest.File):
+    def collect(self):
+        try:
+            headers = read_headers(self.path)
+        except BadHeader as e:
+            raise self.CollectError(str(e)) from None
+        option = self.config.option
+        kernels = headers["kernels"].split()
+        modes = headers["modes"].split()
+        if option.debug_kernel:
+            if headers["debug"] == "no" or "stable" not in kernels:
+                return
+            kernels = ["debug"]
+        else:
+            if headers["debug"] == "only":
+                return
+            if option.kernel:
+                kernels = [k for k in kernels if k in option.kernel]
+        if option.mode:
+            every = [*modes, "in-tree"] if self.default_modes() else modes
+            modes = [m for m in every if m in option.mode]
+        for kernel in kernels:
+            for mode in modes:
+                needs = Needs(kernel, mode, headers["cpus"], headers["memory"], headers["disks"])
+                name = f"{self.path.stem}[{needs}]"
+                yield CaseItem.from_parent(self, name=name, needs=needs, headers=headers)
+
+    def default_modes(self):
+        """True if the case does not say in which modes it runs."""
+        return not re.search(r"^#\s*modes:", self.path.read_text(), re.MULTILINE)
+
+
+class CaseFailed(Exception):
+    pass
+
+
+class CaseItem(pytest.Item):
+    def __init__(self, *, needs, headers, **kwargs):
+        super().__init__(**kwargs)
+        self.needs = needs
+        self.case_timeout = float(headers["timeout"])
+        self.shows = headers["shows"]
+        self.machine = None
+        self.group = self.path.parent.name
+        self.slug = f"{self.group}--{self.path.stem}"
+
+    def runtest(self):
+        result = self.machine.result(self)
+        output = result["output"]
+        if output:
+            self.add_report_section("call", "output", output)
+        if result["problems"]:
+            raise CaseFailed("; ".join(result["problems"]))
+
+    def repr_failure(self, excinfo, style=None):
+        if isinstance(excinfo.value, CaseFailed):
+            return (
+                f"{self.path.relative_to(PROJECT)} on {self.needs.full()}\n"
+                f"shows: {self.shows}\n"
+                f"FAILED: {excinfo.value}\n"
+                f"logs: {self.machine.folder}"
+            )
+        return super().repr_failure(excinfo)
+
+    def reportinfo(self):
+        return self.path, None, f"{self.group}/{self.name}"
+
+
+class MachineItem(pytest.Item):
+    """The last item of a machine: that it went down in good order."""
+
+    def __init__(self, *, machine, **kwargs):
+        super().__init__(**kwargs)
+        self.machine = machine
+
+    def runtest(self):
+        problem = self.machine.finish()
+        if problem:
+            raise CaseFailed(problem)
+
+    def repr_failure(self, excinfo, style=None):
+        if isinstance(excinfo.value, CaseFailed):
+            return f"{self.machine.needs.full()}\nFAILED: {excinfo.value}"
+        return super().repr_failure(excinfo)
+
+    def reportinfo(self):
+        return PROJECT / "vm", None, self.name
+
+
+class Machine:
+    """Machines of one kind, one boot after the other until all its items ran."""
+
+    def __init__(self, config, needs, items, folder):
+        self.config = config
+        self.needs = needs
+        self.items = items
+        self.folder = folder
+        self.slower = DEBUG_SLOWER if needs.kernel == "debug" else 1
+        self.process = None
+        self.boots = 0
+        self.console = None
+        self.done = {}
+        self.dead_boots = 0
+        self.bad_exit = None
+        for item in items:
+            item.machine = self
+
+    def say(self, text):
+        terminal = self.config.pluginmanager.getplugin("terminalreporter")
+        capture = self.config.pluginmanager.getplugin("capturemanager")
+        if terminal is None:
+            return
+        with capture.global_and_fixture_disabled():
+            terminal.ensure_newline()
+            terminal.write_line(text)
+
+    def boot(self):
+        left = [i for i in self.items if i.slug not in self.done]
+        self.boots += 1
+        self.folder.mkdir(parents=True, exist_ok=True)
+        plan = self.folder / f"plan-{self.boots}.json"
+        self.console = self.folder / f"console-{self.boots}.log"
+        cases = [
+            {
+                "id": f"{i.group}/{i.name}",
+                "slug": i.slug,
+                "path": str(i.path.relative_to(PROJECT)),
+                "timeout": i.case_timeout * self.slower,
+            }
+            for i in left
+        ]
+        plan.write_text(
+            json.dumps(
+                {
+                    "project": str(PROJECT),
+                    "results": str(self.folder),
+                    "kernel": self.needs.kernel,
+                    "mode": self.needs.mode,
+                    "slower": self.slower,
+                    "cases": cases,
+                },
+                indent=1,
+            )
+        )
+        command = [*self.needs.command(self.config.option.vm), "python3", str(RUNNER), str(plan)]
+        plural = "" if len(left) == 1 else "s"
+        self.say(f"booting {self.needs.full()}: {len(left)} case{plural}")
+        with open(self.console, "wb") as log, open(os.devnull) as null:
+            log.write(f"+ {shlex.join(command)}\n".encode())
+            log.flush()
+            self.process = subprocess.Popen(
+                command,
+                cwd=PROJECT,
+                stdin=null,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.sign_of_life = time.monotonic()
+
+    def tail(self, lines=60):
+        if not self.console or not self.console.exists():
+            return ""
+        text = self.console.read_text(errors="replace")
+        return "\n".join(text.splitlines()[-lines:])
+
+    def stop(self):
+        """End it, however it is."""
+        if self.process and self.process.poll() is None:
+            for sig in (signal.SIGTERM, signal.SIGKILL):
+                try:
+                    os.killpg(self.process.pid, sig)
+                    self.process.wait(15)
+                    break
+                except ProcessLookupError:
+                    break
+                except subprocess.TimeoutExpired:
+                    continue
+        self.process = None
+
+    def collect(self):
+        """Take in what has been written since the last look."""
+        news = False
+        for item in self.items:
+            if item.slug in self.done:
+                continue
+            path = self.folder / f"{item.slug}.json"
+            if path.exists():
+                result = json.loads(path.read_text())
+                result["output"] = self.output(item)
+                self.done[item.slug] = result
+                news = True
+        if news:
+            self.sign_of_life = time.monotonic()
+        return news
+
+    def output(self, item):
+        path = self.folder / f"{item.slug}.log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def running(self):
+        """The item that has started and not ended."""
+        for item in self.items:
+            started = self.folder / f"{item.slug}.started"
+            if item.slug not in self.done and started.exists():
+                return item
+        return None
+
+    def died(self, how):
+        """The machine is gone: blame the case that was running."""
+        item = self.running()
+        self.process = None
+        if item:
+            self.dead_boots = 0
+            self.done[item.slug] = {
+                "problems": [f"the machine died during this case: {how}"],
+                "output": self.output(item) + "\n--- console\n" + self.tail(),
+                "seconds": 0,
+            }
+        else:
+            self.dead_boots += 1
+
+    def result(self, item):
+        while item.slug not in self.done:
+            if self.process is None:
+                if self.dead_boots >= 2:
+                    self.done[item.slug] = {
+                        "problems": ["not run: the machine does not come up"],
+                        "output": "--- console\n" + self.tail(),
+                        "seconds": 0,
+                    }
+                    break
+                self.boot()
+            over = self.process.poll()
+            self.collect()
+            if item.slug in self.done:
+                break
+            if over is not None:
+                if over == NEEDS_FRESH_MACHINE and not self.running():
+                    self.process = None
+                    continue
+                self.died(f"exit status {over}")
+                continue
+            current = self.running()
+            allowed = BOOT_SECONDS * self.slower
+            if current:
+                allowed = current.case_timeout * self.slower + 120
+            if time.monotonic() - self.sign_of_life > allowed:
+                self.stop()
+                self.died(f"no sign of life for {allowed:.0f} s")
+                continue
+            time.sleep(0.1)
+        return self.done[item.slug]
+
+    def finish(self):
+        """Wait for power-off. Returns what was wrong with it, or nothing."""
+        if self.process is None:
+            return None
+        try:
+            status = self.process.wait(BOOT_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.stop()
+            return f"the machine did not power off in {BOOT_SECONDS} s\n{self.tail()}"
+        self.process = None
+        blamed = [s for s, r in self.done.items() if any("kernel" in p for p in r["problems"])]
+        if status == 0 or blamed:
+            return None
+        return f"all cases ran, but the machine ended with status {status}\n{self.tail()}"
+
+
+def results_folder(config):
+    if config.option.results:
+        return pathlib.Path(config.option.results).resolve()
+    top = PROJECT / "build" / "test"
+    top.mkdir(parents=True, exist_ok=True)
+    old = sorted(p for p in top.iterdir() if p.is_dir() and not p.is_symlink())
+    for p in old[:-10]:
+        shutil.rmtree(p, ignore_errors=True)
+    folder = top / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+    folder.mkdir()
+    latest = top / "latest"
+    latest.unlink(missing_ok=True)
+    latest.symlink_to(folder.name)
+    return folder
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session):
+    """After -k and the like: sort the cases by machine, and add the machines' own items."""
+    cases = [i for i in session.items if isinstance(i, CaseItem)]
+    if not cases or session.config.option.collectonly:
+        return
+    others = [i for i in session.items if not isinstance(i, CaseItem)]
+    groups = {}
+    for item in cases:
+        groups.setdefault(item.needs, []).append(item)
+    top = results_folder(session.config)
+    session.machines = []
+    ordered = others
+    kernels = ("stable", "lts", "debug")
+    for needs in sorted(groups, key=lambda n: (kernels.index(n.kernel), MODES.index(n.mode))):
+        items = groups[needs]
+        name = f"{len(session.machines) + 1}-{needs}"
+        machine = Machine(session.config, needs, items, top / name)
+        session.machines.append(machine)
+        extra = "" if all(o == needs or str(o) != str(needs) for o in groups) else f" {name}"
+        last = MachineItem.from_parent(
+            session, name=f"machine-goes-down-clean[{needs}{extra}]", machine=machine
+        )
+        ordered += [*items, last]
+    session.testscollected += len(session.machines)
+    session.items[:] = ordered
+
+
+def pytest_sessionfinish(session):
+    for machine in getattr(session, "machines", []):
+        machine.stop()

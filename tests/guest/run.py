@@ -1,0 +1,381 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Run the cases of one machine, inside it, one after the other.
+
+Usage: run.py PLAN.json
+
+tests/conftest.py writes the plan on the host, boots the machine with this as
+its command and reads the results while they come in. For each case:
+SLUG.started when it starts, SLUG.log with what it prints, and SLUG.json when
+it is over. After each case the machine is put back as the case found it; a
+case that left something behind, or made the kernel complain, has failed even
+if it exited with 0.
+
+Exit status: 0 all cases ran (whether they passed is in the results),
+3 the rest needs a fresh machine.
+"""
+
+import ctypes
+import errno
+import json
+import os
+import pathlib
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import loopctl
+
+NEEDS_FRESH_MACHINE = 3
+
+# What the kernel writes when something is wrong with it (not: when a disk is).
+REPORTS = re.compile(
+    r"^BUG:|^WARNING:|\bBUG: |kernel BUG at|^Oops|Kernel panic|general protection fault"
+    r"|Unable to handle|blocked for more than|soft lockup|hard LOCKUP"
+    r"|rcu.* (stall|detected)|KASAN:|KCSAN:|UBSAN:|KFENCE:|refcount_t:|list_(add|del) corruption"
+    r"|DEBUG_LOCKS_WARN|possible recursive locking|circular locking|inconsistent lock state"
+    r"|sleeping function called|scheduling while atomic|bad unlock balance|held lock freed"
+    r"|still has locks held|suspicious RCU usage|unreferenced object|kmemleak: [1-9]"
+    r"|Bad page (state|map)|page allocation failure"
+)
+
+
+class KernelLog:
+    """The kernel's log since it was last read."""
+
+    def __init__(self):
+        self.fd = os.open("/dev/kmsg", os.O_RDWR | os.O_NONBLOCK)
+        os.lseek(self.fd, 0, os.SEEK_END)
+
+    def say(self, text):
+        os.write(self.fd, f"<5>test: {text}".encode())
+
+    def read(self):
+        lines = []
+        while True:
+            try:
+                record = os.read(self.fd, 16384).decode(errors="replace")
+            except BlockingIOError:
+                return lines
+            except OSError as e:
+                if e.errno == errno.EPIPE:  # overwritten before it was read
+                    continue
+                raise
+            lines.append(record.partition(";")[2].split("\n")[0])
+
+
+def mounts():
+    with open("/proc/self/mountinfo") as f:
+        return [line.split()[4] for line in f]
+
+
+def bound_devices():
+    """Attached loop devices of either driver, by name."""
+    return sorted(
+        p.parent.parent.name for p in pathlib.Path("/sys/block").glob("*loop*/loop/backing_file")
+    )
+
+
+def dm_devices():
+    return sorted(p.read_text().strip() for p in pathlib.Path("/sys/block").glob("dm-*/dm/name"))
+
+
+def descendants():
+    """All processes below this one."""
+    children = {}
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            text = stat.read_text()
+        except OSError:
+            continue
+        pid, rest = int(text.split()[0]), text.rpartition(")")[2].split()
+        if rest[0] != "Z":
+            children.setdefault(int(rest[1]), []).append(pid)
+    found, todo = [], [os.getpid()]
+    while todo:
+        for pid in children.get(todo.pop(), []):
+            found.append(pid)
+            todo.append(pid)
+    return found
+
+
+def command_name(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return "?"
+
+
+def reap():
+    while True:
+        try:
+            if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                return
+        except ChildProcessError:
+            return
+
+
+class Machine:
+    def __init__(self, plan):
+        self.mode = plan["mode"]
+        self.prefix = "floop" if self.mode == "side-by-side" else "loop"
+        self.module = "floop" if self.mode == "side-by-side" else "loop"
+        self.project = plan["project"]
+        self.disks = sorted(
+            str(p.name)
+            for p in pathlib.Path("/sys/block").iterdir()
+            if re.fullmatch(r"nvme\d+n\d+|vd[a-z]+", p.name)
+        )
+        if self.mode == "in-tree":
+            subprocess.run(["modprobe", "loop"], check=True)
+        self.parameters = self.read_parameters()
+        self.mounts = mounts()
+        self.devices = self.numbers()
+
+    def module_file(self):
+        return f"{self.project}/build/modules/{os.uname().release}/{self.module}.ko"
+
+    def read_parameters(self):
+        folder = pathlib.Path(f"/sys/module/{self.module}/parameters")
+        return {p.name: p.read_text().strip() for p in folder.glob("*")}
+
+    def numbers(self):
+        names = (p.name for p in pathlib.Path("/sys/block").glob(f"{self.prefix}[0-9]*"))
+        return {int(n[len(self.prefix) :]) for n in names}
+
+    def clean(self):
+        """Put the machine back; returns what had been left behind."""
+        left = []
+
+        pids = descendants()
+        if pids:
+            left.append("processes: " + ", ".join(f"{command_name(p)} ({p})" for p in pids))
+        deadline = time.monotonic() + 20
+        while pids and time.monotonic() < deadline:
+            for pid in pids:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            time.sleep(0.1)
+            reap()
+            pids = descendants()
+        if pids:
+            left.append("unkillable: " + ", ".join(f"{command_name(p)} ({p})" for p in pids))
+
+        extra = [m for m in mounts() if m not in self.mounts]
+        if extra:
+            left.append("mounts: " + ", ".join(extra))
+        # Images may lie on mounts of devices of images..: peel until nothing gives.
+        for _ in range(20):
+            before = (mounts(), bound_devices(), dm_devices())
+            for mount in reversed([m for m in mounts() if m not in self.mounts]):
+                subprocess.run(["umount", mount], check=False, capture_output=True)
+            for name in dm_devices():
+                subprocess.run(
+                    ["dmsetup", "remove", "--retry", "-f", name], check=False, capture_output=True
+                )
+            for name in bound_devices():
+                try:
+                    with loopctl.Device(f"/dev/{name}", os.O_RDONLY) as d:
+                        d.clr_fd()
+                except OSError:
+                    pass
+            if (mounts(), bound_devices(), dm_devices()) == before:
+                break
+            if not left:
+                left.append(f"devices: {', '.join(before[1] + before[2])}")
+        stuck = [m for m in mounts() if m not in self.mounts] + bound_devices() + dm_devices()
+        if stuck:
+            left.append("cannot be removed: " + ", ".join(stuck))
+
+        left += self.restore_module()
+
+        for disk in self.disks:
+            self.wipe(disk)
+        return left
+
+    def restore_module(self):
+        """Loaded, with the parameters and the devices it had at the start."""
+        left = []
+        control = f"/dev/{self.prefix}-control"
+        if self.read_parameters() != self.parameters or not os.path.exists(control):
+            left.append(f"module {self.module} not loaded as it was")
+            subprocess.run(["rmmod", self.module], check=False, capture_output=True)
+            if self.mode == "in-tree":
+                subprocess.run(["modprobe", self.module], check=True)
+            else:
+                subprocess.run(["insmod", self.module_file()], check=True)
+            for _ in range(100):
+                if os.path.exists(control):
+                    break
+                time.sleep(0.1)
+        # Devices added or removed on the way are fine, and put right quietly.
+        with loopctl.Control(self.prefix) as c:
+            for n in self.numbers() - self.devices:
+                try:
+                    c.remove(n)
+                except OSError as e:
+                    left.append(f"{self.prefix}{n} cannot be removed: {e.strerror}")
+            for n in self.devices - self.numbers():
+                c.add(n)
+        return left
+
+    def wipe(self, disk):
+        """No signature of one case is found by the next one."""
+        try:
+            with open(f"/dev/{disk}", "r+b", buffering=0) as f:
+                size = f.seek(0, os.SEEK_END)
+                for at in (0, max(0, size - (1 << 20))):
+                    f.seek(at)
+                    f.write(bytes(1 << 20))
+                os.fsync(f.fileno())
+                loopctl.blkrrpart(f.fileno())
+        except OSError:
+            pass
+
+
+def follow(process, log, timeout):
+    """Copy what the process prints to the log until it is over. False: it was not."""
+    end = time.monotonic() + timeout
+    out = process.stdout.fileno()
+    os.set_blocking(out, False)
+    while True:
+        over = process.poll() is not None
+        select.select([out], [], [], 0 if over else 0.25)
+        try:
+            while chunk := os.read(out, 1 << 16):
+                os.write(log, chunk)
+        except BlockingIOError:
+            pass
+        if over:
+            return True
+        if time.monotonic() > end:
+            return False
+
+
+def run_case(case, plan, machine, kernel_log):
+    results = pathlib.Path(plan["results"])
+    slug = case["slug"]
+    work = pathlib.Path("/tmp/work")
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    work.chmod(0o755)
+    env = dict(
+        os.environ,
+        PREFIX=machine.prefix,
+        CTL=f"/dev/{machine.prefix}-control",
+        DRIVER_MODE=plan["mode"],
+        KERNEL=plan["kernel"],
+        MODULE=machine.module,
+        MODULE_FILE=machine.module_file(),
+        FLOOP=f"{plan['project']}/cli/target/release/floop",
+        PROJECT=plan["project"],
+        WORK=str(work),
+        DISKS=" ".join(f"/dev/{d}" for d in machine.disks),
+        SLOWER=str(plan["slower"]),
+        CASE=case["id"],
+        PYTHONPATH=f"{plan['project']}/tests/guest",
+        PYTHONDONTWRITEBYTECODE="1",
+        PYTHONUNBUFFERED="1",
+        LC_ALL="C.UTF-8",
+        PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        HOME="/root",
+    )
+    (results / f"{slug}.started").touch()
+    kernel_log.read()
+    kernel_log.say(f"{case['id']} starts")
+    log = os.open(results / f"{slug}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    begun = time.monotonic()
+    with open("/dev/null") as null:
+        process = subprocess.Popen(
+            ["bash" if case["path"].endswith(".sh") else "python3", case["path"]],
+            cwd=plan["project"],
+            env=env,
+            stdin=null,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    over = follow(process, log, case["timeout"])
+    seconds = time.monotonic() - begun
+    problems = []
+    fresh = False
+    if not over:
+        problems.append(f"still running after {case['timeout']:.0f} s, killed")
+        # Where it hangs: blocked tasks, into the kernel log and from there into ours.
+        kernel_log.read()
+        pathlib.Path("/proc/sysrq-trigger").write_text("w")
+        time.sleep(0.5)
+        os.write(log, b"\n--- blocked tasks\n")
+        os.write(log, "\n".join(kernel_log.read()).encode() + b"\n")
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(20)
+        except (ProcessLookupError, subprocess.TimeoutExpired):
+            pass
+        if process.poll() is None:
+            problems.append("and it cannot be killed")
+            fresh = True
+    elif process.returncode:
+        problems.append(
+            f"exit status {process.returncode}"
+            if process.returncode > 0
+            else f"killed by {signal.Signals(-process.returncode).name}"
+        )
+    process.stdout.close()
+    if not fresh:
+        try:
+            left = machine.clean()
+        except (OSError, subprocess.SubprocessError) as e:
+            left = [f"cannot be cleaned up: {e!r}"]
+        # What a case that failed half-way leaves behind is no news.
+        if left and not problems:
+            problems.append("left behind: " + "; ".join(left))
+        fresh = any(x.startswith(("cannot be", "unkillable")) for x in left)
+    kernel = kernel_log.read()
+    reports = [line for line in kernel if REPORTS.search(line)]
+    if reports:
+        problems.append(f"kernel report: {reports[0]}")
+    if problems:
+        os.write(log, b"\n--- kernel log\n" + "\n".join(kernel[-400:]).encode() + b"\n")
+    os.fsync(log)
+    os.close(log)
+    shutil.rmtree(work, ignore_errors=True)
+
+    new = results / f"{slug}.new"
+    with open(new, "w") as f:
+        json.dump({"problems": problems, "seconds": seconds}, f)
+        f.flush()
+        os.fsync(f.fileno())
+    os.rename(new, results / f"{slug}.json")
+    kernel_log.say(f"{case['id']} {'failed: ' + problems[0] if problems else 'passed'}")
+    kernel_log.read()
+    return problems, seconds, fresh
+
+
+def main():
+    with open(sys.argv[1]) as f:
+        plan = json.load(f)
+    # Orphans of a case become children of this process, and are found after it.
+    PR_SET_CHILD_SUBREAPER = 36
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    pathlib.Path("/proc/sys/kernel/sysrq").write_text("1")
+    kernel_log = KernelLog()
+    machine = Machine(plan)
+    cases = plan["cases"]
+    for n, case in enumerate(cases, 1):
+        problems, seconds, fresh = run_case(case, plan, machine, kernel_log)
+        verdict = "; ".join(problems) if problems else "ok"
+        print(f"[{n}/{len(cases)}] {case['id']} {seconds:.1f} s: {verdict}", flush=True)
+        if fresh and n < len(cases):
+            return NEEDS_FRESH_MACHINE
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
