@@ -1,0 +1,28 @@
+#!/bin/bash
+# Usage: guest-root-files.sh ROOT. What is changed in the guest root after the packages are
+# installed, almost all of it to boot fast under emulation.
+
+set -euo pipefail
+root=$1
+
+# udevd is started by scripts/guest.sh, which coldplugs only what a test needs; where virtme-ng
+# finds it, it sends an event for each of some hundred devices that nobody uses.
+mkdir -p "$root/usr/lib/floop"
+cp -P "$root/usr/bin/udevadm" "$root/usr/lib/floop/systemd-udevd"
+rm -f "$root/usr/lib/systemd/systemd-udevd"
+
+# Rules for block devices stay; those for sound, cameras, mice, network and the like go. Drivers
+# are loaded by name (guest.sh), not by udev.
+mkdir -p "$root/etc/udev/rules.d"
+for rule in "$root"/usr/lib/udev/rules.d/*.rules; do
+	case ${rule##*/} in
+	50-udev-default.rules | 55-dm.rules | 60-block.rules | 60-persistent-storage*.rules | \
+		64-btrfs*.rules | 80-debian-compat.rules | 95-dm-notify.rules) ;;
+	*) ln -sf /dev/null "$root/etc/udev/rules.d/${rule##*/}" ;;
+	esac
+done
+
+# Nothing here is for systemd-tmpfiles to make.
+rm -f "$root/usr/bin/systemd-tmpfiles" "$root/bin/systemd-tmpfiles"
+rm -rf "$root/var/cache/apt" "$root/var/lib/apt/lists"
+mkdir -p "$root/var/cache/apt/archives/partial" "$root/var/lib/apt/lists/partial"

@@ -1,0 +1,79 @@
+#!/bin/bash
+# Runs inside the guest, started by virtme-ng's init. Usage: guest.sh RUN, RUN being the folder that
+# ./vm made for this run: it holds `config` (what to set up) and `command` (what to run), and gets
+# `status` (the exit status of the command, or the word "failed" and why it could not be started).
+
+run=$1
+# PROJECT RW DRIVERS MODULE DEBUG SHELL_RUN
+. "$run/config"
+
+fail()
+{
+	printf 'failed %s\n' "$*" > "$run/status"
+	exit 1
+}
+
+# The root disk has the kernels' modules; virtme-ng mounted something slower over them.
+mountpoint -q /lib/modules && umount /lib/modules
+
+# A fresh tmpfs on /tmp, with what was mounted below it still there.
+mkdir -p /run/floop/tmp
+mount -t tmpfs -o mode=1777 tmpfs /run/floop/tmp
+while IFS= read -r dir; do
+	case $dir in
+	/tmp/*)
+		mkdir -p "/run/floop$dir"
+		mount --move "$dir" "/run/floop$dir"
+		;;
+	esac
+done <<< "$RW"
+mount --move /run/floop/tmp /tmp
+mount -t tmpfs -o mode=1777 tmpfs /var/tmp
+
+# udev: events for block devices only to begin with; the daemon sees everything that comes later.
+/usr/lib/floop/systemd-udevd --daemon
+for driver in $DRIVERS; do
+	modprobe "$driver" || fail "modprobe $driver"
+done
+udevadm trigger --action=add --subsystem-match=block --subsystem-match=mem --subsystem-match=misc
+if [ -n "$MODULE" ]; then
+	message=$(insmod "$MODULE" 2>&1) || fail "insmod $MODULE: $message"
+fi
+udevadm settle --timeout=60
+ip link set lo up
+dmesg -n 8
+
+cd "$PROJECT" || fail "cd $PROJECT"
+export HOME=/root TERM=${TERM:-linux} LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+
+if [ -n "$SHELL_RUN" ]; then
+	echo "floop's test machine, $(uname -r). Leave it with exit or ctrl-d; ctrl-a x ends it at once."
+	bash -i
+	echo $? > "$run/status"
+	exit 0
+fi
+
+# The command writes to pipes, as any program expects; two cats bring them to the ports, which
+# take only one writer each.
+for port in /sys/class/virtio-ports/*; do
+	case $(cat "$port/name") in
+	floop.stdout) out=/dev/${port##*/} ;;
+	floop.stderr) err=/dev/${port##*/} ;;
+	esac
+done
+mkfifo /run/floop/stdout /run/floop/stderr
+cat < /run/floop/stdout > "$out" &
+cats=$!
+cat < /run/floop/stderr > "$err" &
+cats="$cats $!"
+setsid bash "$run/command" < /dev/null > /run/floop/stdout 2> /run/floop/stderr
+status=$?
+
+# What the command left running in the background may hold the pipes: do not wait for that.
+for _ in {1..20}; do
+	# shellcheck disable=SC2086 # two words
+	kill -0 $cats 2> /dev/null || break
+	sleep 0.1
+done
+echo "$status" > "$run/status"

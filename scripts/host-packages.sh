@@ -1,0 +1,44 @@
+#!/bin/bash
+# Install the Debian packages that the host needs to set up and start the test machine; only those
+# that are missing, so that a second run asks for neither root nor the network.
+
+. "$(dirname "$0")/lib.sh"
+locked host-packages
+
+packages=(
+	cpio              # the initramfs that virtme-ng makes
+	debian-archive-keyring
+	e2fsprogs         # the guest's root disk
+	file              # used by virtme-ng
+	kmod              # used by virtme-ng
+	make
+	mmdebstrap
+	qemu-system-x86
+	shellcheck
+	util-linux
+	zstd
+)
+
+need=()
+for package in "${packages[@]}"; do
+	state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2> /dev/null) || state=
+	[ "$state" = installed ] || need+=("$package")
+done
+
+# Any python3 that can make a virtual environment will do, Debian's or not.
+if ! python3 -c 'import ensurepip, venv' 2> /dev/null; then
+	need+=(python3-venv)
+fi
+# So will any Rust tool chain that has clippy and rustfmt.
+if ! cargo clippy --version > /dev/null 2>&1 || ! cargo fmt --version > /dev/null 2>&1; then
+	need+=(cargo rust-clippy rustfmt)
+fi
+if ! command -v cc > /dev/null; then
+	need+=(gcc libc6-dev)
+fi
+
+[ ${#need[@]} = 0 ] && exit 0
+command -v apt-get > /dev/null || die "install these packages (this is not Debian): ${need[*]}"
+step "Debian packages: update the lists" as_root apt-get update
+step "Debian packages: ${need[*]}" as_root env DEBIAN_FRONTEND=noninteractive \
+	apt-get install -y --no-install-recommends "${need[@]}"

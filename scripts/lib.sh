@@ -1,0 +1,83 @@
+#!/bin/bash
+# What the set-up scripts share: where things are, progress for long steps, and the lock that
+# keeps two set-ups of one project folder apart. To be sourced, not run.
+
+set -euo pipefail
+
+PROJECT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+BUILD=$PROJECT/build
+# shellcheck disable=SC2034 # for the scripts that source this one
+ROOT=$BUILD/root
+mkdir -p "$BUILD/logs"
+
+# Debian's own tools live in the sbin folders, which an ordinary user's PATH may lack.
+export PATH=$PATH:/usr/sbin:/sbin
+
+die()
+{
+	printf '%s: %s\n' "${0##*/}" "$*" >&2
+	exit 1
+}
+
+# as_root COMMAND...: run it as root, through sudo if we are not.
+as_root()
+{
+	if [ "$(id -u)" = 0 ]; then
+		"$@"
+	elif command -v sudo > /dev/null; then
+		sudo "$@"
+	else
+		die "root is needed for: $* (run as root, or install sudo)"
+	fi
+}
+
+# locked NAME: hold the lock build/NAME.lock until this script ends.
+locked()
+{
+	exec 9> "$BUILD/$1.lock"
+	if ! flock -n 9; then
+		printf '%s: waiting for another set-up of %s\n' "${0##*/}" "$1" >&2
+		flock 9
+	fi
+}
+
+# step TITLE COMMAND...: run COMMAND with its output in build/logs/, say every few seconds that it
+# still runs and what it does, and show the end of its output if it fails.
+step()
+{
+	local title=$1 log pid start=$SECONDS tick=0
+	shift
+	log=$BUILD/logs/setup-$(printf '%s' "$title" | tr -cs 'a-zA-Z0-9' '-').log
+	printf '== %s\n' "$title" >&2
+	"$@" > "$log" 2>&1 < /dev/null 9>&- &
+	pid=$!
+	while kill -0 "$pid" 2> /dev/null; do
+		sleep 0.2
+		tick=$((tick + 1))
+		if [ $((tick % 25)) = 0 ]; then
+			printf '   %3d s  %s\n' $((SECONDS - start)) \
+				"$(tail -n 1 "$log" | tr -d '\r' | cut -c 1-90)" >&2
+		fi
+	done
+	if ! wait "$pid"; then
+		tail -n 30 "$log" >&2
+		die "failed: $title (all of its output: $log)"
+	fi
+	printf '   done in %d s\n' $((SECONDS - start)) >&2
+}
+
+# in_root COMMAND...: run COMMAND inside the guest root, the project folder bound at its own path
+# and a fresh /tmp. All mounts are in a namespace of their own and vanish with it.
+in_root()
+{
+	# shellcheck disable=SC2016 # expanded by the inner shell
+	as_root unshare --mount --fork bash -euc '
+		root=$1 project=$2
+		shift 2
+		mount --make-rprivate /
+		mount -t proc proc "$root/proc"
+		mount -t tmpfs tmpfs "$root/tmp"
+		mkdir -p "$root$project"
+		mount --bind "$project" "$root$project"
+		exec chroot "$root" "$@"' in_root "$ROOT" "$PROJECT" "$@"
+}

@@ -1,0 +1,14 @@
+#!/bin/bash
+# All set-up of the test machine, in order; each step does nothing if its work is done already.
+# Usage: setup.sh [--no-module]
+
+dir=$(dirname "$0")
+. "$dir/lib.sh"
+
+"$dir/host-packages.sh"
+"$dir/venv.sh"
+"$dir/guest-root.sh"
+[ "${1:-}" = --no-module ] && exit 0
+for kver in $(cat "$ROOT/floop/lts" "$ROOT/floop/stable" | sort -u); do
+	"$dir/module.sh" "$kver"
+done

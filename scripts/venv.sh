@@ -1,0 +1,19 @@
+#!/bin/bash
+# Make build/venv: the Python programs of requirements.txt. Made again when that file changes.
+
+. "$(dirname "$0")/lib.sh"
+locked venv
+
+venv=$BUILD/venv
+stamp=$(sha256sum < "$PROJECT/requirements.txt")
+[ "$(cat "$venv/stamp" 2> /dev/null)" = "$stamp" ] && [ -x "$venv/bin/python" ] && exit 0
+
+make_venv()
+{
+	rm -rf "$venv"
+	python3 -m venv "$venv"
+	"$venv/bin/pip" install --progress-bar off -r "$PROJECT/requirements.txt"
+}
+
+step "Python programs (virtme-ng, pytest, ruff)" make_venv
+printf '%s\n' "$stamp" > "$venv/stamp"
