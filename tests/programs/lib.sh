@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# After tests/guest/lib.sh: the programs of this folder, and what the cases that use them share.
+: "${PREFIX:?}" "${WORK:?}" "${PROJECT:=$PWD}"
+
+# programs NAME... - built where they run, once: afterwards they are commands
+programs() {
+	local out=$PROJECT/build/programs name
+	make -s -C "$PROJECT/tests/programs" OUT="$out" "${@/#/$out/}" || fail "cannot build $*"
+	mkdir -p "$WORK/bin"
+	for name; do
+		cp "$out/$name" "$WORK/bin/"
+	done
+	PATH=$WORK/bin:$PATH
+}
+
+# loop_attach direct|buffered [loopdev option]... FILE - prints the device
+loop_attach() {
+	local how=$1 dev
+	shift
+	case $how in
+	direct)
+		loopdev attach -d "$@"
+		;;
+	buffered)
+		dev=$(loopdev attach "$@")
+		loopdev direct "$dev" 0 || return
+		echo "$dev"
+		;;
+	*) fail "loop_attach: direct or buffered, not $how" ;;
+	esac
+}
+
+# sectors DEVICE - its size in 512-byte sectors
+sectors() {
+	blockdev --getsz "$1"
+}
+
+# ours - this is our driver, not the kernel's own
+ours() {
+	[ "$DRIVER_MODE" != in-tree ]
+}
+
+# seed - of this run: $SEED, or a new one; it is printed, so that a failure can be had again
+seed() {
+	[ -n "${SEED-}" ] || SEED=$((RANDOM * 32768 + RANDOM))
+	echo "seed $SEED (SEED=$SEED has the same run again)"
+}
+
+# more N - N, or a multiple of it where the long variant is asked for (LONG=10: ten times as much)
+more() {
+	echo $(($1 * ${LONG:-1}))
+}
+
+# carve DISK NAME START-MIB SIZE-MIB - a part of a disk as a device of its own: /dev/mapper/NAME
+carve() {
+	echo "0 $(($4 * 2048)) linear $1 $(($3 * 2048))" | dmsetup create "$2"
+	later dmsetup remove --retry "$2"
+}
+
+# the_disk [N] - the machine's Nth disk, counted from 1
+the_disk() {
+	local all
+	read -ra all <<<"$DISKS"
+	echo "${all[$((${1:-1} - 1))]:?this machine has no such disk}"
+}
