@@ -22,7 +22,7 @@ for rule in "$root"/usr/lib/udev/rules.d/*.rules; do
 	esac
 done
 
-# Nothing here is for systemd-tmpfiles to make.
-rm -f "$root/usr/bin/systemd-tmpfiles" "$root/bin/systemd-tmpfiles"
+# virtme-ng runs systemd-tmpfiles, which has nothing to make here.
+ln -sf true "$root/usr/bin/systemd-tmpfiles"
 rm -rf "$root/var/cache/apt" "$root/var/lib/apt/lists"
 mkdir -p "$root/var/cache/apt/archives/partial" "$root/var/lib/apt/lists/partial"

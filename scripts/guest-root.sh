@@ -67,6 +67,6 @@ image()
 step "guest root: Debian $suite, two kernels, tools (about a minute)" bootstrap
 step "guest root: a disk image of it" image
 printf '%s\n' "$stamp" | as_root tee "$new/floop/stamp" > /dev/null
-as_root rm -rf "$ROOT" "$BUILD/modules"
+as_root rm -rf "$ROOT"
 as_root mv "$BUILD/root.img.new" "$BUILD/root.img"
 as_root mv "$new" "$ROOT"

@@ -4,7 +4,8 @@
 # `status` (the exit status of the command, or the word "failed" and why it could not be started).
 
 run=$1
-# PROJECT RW DRIVERS MODULE DEBUG SHELL_RUN
+# PROJECT RW DRIVERS MODULE SHELL_RUN
+# shellcheck source=/dev/null
 . "$run/config"
 
 fail()

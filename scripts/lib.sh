@@ -66,11 +66,16 @@ step()
 	printf '   done in %d s\n' $((SECONDS - start)) >&2
 }
 
+# kernels: the releases of the guest's kernels, one a line.
+kernels()
+{
+	sort -u "$ROOT/floop/lts" "$ROOT/floop/stable"
+}
+
 # in_root COMMAND...: run COMMAND inside the guest root, the project folder bound at its own path
 # and a fresh /tmp. All mounts are in a namespace of their own and vanish with it.
 in_root()
 {
-	# shellcheck disable=SC2016 # expanded by the inner shell
 	as_root unshare --mount --fork bash -euc '
 		root=$1 project=$2
 		shift 2

@@ -9,7 +9,7 @@ out=$BUILD/modules/$kver
 locked "module-$kver"
 
 stamp=$(cd "$PROJECT/kernel" && find . -name '*.[ch]' -o -name Kbuild -o -name Makefile |
-	LC_ALL=C sort | xargs sha256sum | sha256sum)
+	LC_ALL=C sort | xargs sha256sum "$ROOT/floop/stamp" | sha256sum)
 [ "$(cat "$out/stamp" 2> /dev/null)" = "$stamp" ] && exit 0
 
 work=$BUILD/modules/$kver.build

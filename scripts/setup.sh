@@ -9,6 +9,6 @@ dir=$(dirname "$0")
 "$dir/venv.sh"
 "$dir/guest-root.sh"
 [ "${1:-}" = --no-module ] && exit 0
-for kver in $(cat "$ROOT/floop/lts" "$ROOT/floop/stable" | sort -u); do
+for kver in $(kernels); do
 	"$dir/module.sh" "$kver"
 done

@@ -1,0 +1,122 @@
+#!/bin/bash
+# Build and install for this machine, without the test machine. Usage: install.sh build | install
+# [drop-in] | uninstall. KVER is the kernel (default: the running one), PREFIX and DESTDIR are as
+# usual. The module goes in through DKMS where that is there, else into the kernel's updates/.
+
+. "$(dirname "$0")/lib.sh"
+
+KVER=${KVER:-$(uname -r)}
+PREFIX=${PREFIX:-/usr/local}
+DESTDIR=${DESTDIR:-}
+version=$(sed -n 's/^version *= *"\(.*\)"/\1/p' "$PROJECT/cli/Cargo.toml" | head -n 1)
+command=$PROJECT/cli/target/release/floop
+work=$BUILD/native/$KVER
+updates=$DESTDIR/lib/modules/$KVER/updates
+sources=$DESTDIR/usr/src/floop-$version
+
+# What this script changes is the system: say so instead of failing half way.
+need_root()
+{
+	[ -n "$DESTDIR" ] || [ "$(id -u)" = 0 ] || die "run it as root: sudo make $1"
+}
+
+build()
+{
+	if [ ! -e "/lib/modules/$KVER/build" ]; then
+		printf '%s\n' "No headers for the kernel $KVER, so no module for it (on Debian:" \
+			"apt install linux-headers-$KVER). The command works without." >&2
+		return 0
+	fi
+	mkdir -p "$work"
+	cp -r "$PROJECT/kernel/." "$work/"
+	make -s -C "$work" KVER="$KVER"
+	printf 'Built %s and %s for %s\n' "$work/floop.ko" "$work/loop.ko" "$KVER"
+}
+
+install_dkms()
+{
+	rm -rf "$sources"
+	mkdir -p "$sources"
+	cp "$PROJECT"/kernel/*.[ch] "$PROJECT/kernel/Kbuild" "$PROJECT/kernel/Makefile" "$sources/"
+	cat > "$sources/dkms.conf" <<-END
+		PACKAGE_NAME="floop"
+		PACKAGE_VERSION="$version"
+		BUILT_MODULE_NAME[0]="$1"
+		DEST_MODULE_LOCATION[0]="/updates"
+		MAKE[0]="make KVER=\$kernelver"
+		CLEAN="make KVER=\$kernelver clean"
+		AUTOINSTALL="yes"
+	END
+	dkms remove "floop/$version" --all > /dev/null 2>&1 || true
+	dkms install "floop/$version" -k "$KVER"
+}
+
+install_updates()
+{
+	[ -e "$work/$1.ko" ] || build
+	[ -e "$work/$1.ko" ] || die "the module could not be built"
+	install -D -m 644 "$work/$1.ko" "$updates/$1.ko"
+	[ -n "$DESTDIR" ] || depmod "$KVER"
+}
+
+install_all()
+{
+	local module=floop
+	[ "${1:-}" = drop-in ] && module=loop
+	need_root install
+	[ -x "$command" ] || die "no $command: run make first"
+	if [ $module = loop ] && grep -qs '/loop\.ko$' "/lib/modules/$KVER/modules.builtin"; then
+		die "$KVER has its loop driver built in: ours can only be installed side by side"
+	fi
+	install -D -m 755 "$command" "$DESTDIR$PREFIX/bin/floop"
+	if [ -z "$DESTDIR" ] && command -v dkms > /dev/null; then
+		install_dkms $module
+	else
+		install_updates $module
+	fi
+	if [ $module = loop ]; then
+		printf '%s\n' "Installed in place of the in-tree loop driver: the next" \
+			"'modprobe -r loop; modprobe loop' (no loop device may be in use) or boot loads" \
+			"it. To undo that: make uninstall, then the same again."
+	else
+		printf '%s\n' "Installed side by side with the in-tree loop driver: modprobe floop"
+	fi
+}
+
+# ours FILE: whether that module is one of ours.
+ours()
+{
+	case $(modinfo -F version "$1" 2> /dev/null) in floop*) true ;; *) false ;; esac
+}
+
+uninstall_all()
+{
+	local file folder
+	need_root uninstall
+	if [ -z "$DESTDIR" ] && command -v dkms > /dev/null; then
+		for folder in /usr/src/floop-*/; do
+			[ -e "$folder/dkms.conf" ] || continue
+			folder=${folder%/}
+			dkms remove "floop/${folder##*/floop-}" --all || true
+		done
+	fi
+	rm -rf "$DESTDIR"/usr/src/floop-*/
+	for file in "$DESTDIR"/lib/modules/*/updates/{floop,loop}.ko; do
+		if [ ! -e "$file" ] || ! ours "$file"; then
+			continue
+		fi
+		rm "$file"
+		folder=${file%/updates/*}
+		rmdir --ignore-fail-on-non-empty "$folder/updates"
+		[ -n "$DESTDIR" ] || depmod "${folder##*/}"
+	done
+	rm -f "$DESTDIR$PREFIX/bin/floop"
+	printf '%s\n' "Uninstalled. A module that is loaded stays until modprobe -r or the next boot."
+}
+
+case ${1:-} in
+build) build ;;
+install) install_all "${2:-}" ;;
+uninstall) uninstall_all ;;
+*) die "usage: install.sh build | install [drop-in] | uninstall" ;;
+esac
