@@ -1,0 +1,207 @@
+//! `floop detach`.
+
+use std::fs::File;
+use std::path::{Path, absolute};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use serde::Serialize;
+
+use crate::cli::{self, DriverFilter};
+use crate::device::{self, Attachment, Device, Family, Named};
+use crate::error::{Error, Exit, Result};
+use crate::image::Identity;
+use crate::output::{self, complain, printable};
+use crate::status::not_attached;
+use crate::{hold, ioctl, users, wait};
+
+/// How long whoever only looks at a device (udev does) may take to be done with it.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// What became of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum State {
+    /// It is detached.
+    Detached,
+    /// It will be when its last user closes it.
+    Pending,
+    /// It would be, if it were not for --dry-run.
+    WouldDetach,
+}
+
+/// A device that was, or would be, detached.
+#[derive(Debug, Serialize)]
+struct Outcome {
+    device: String,
+    backing_file: String,
+    state: State,
+}
+
+/// `detach --json`.
+#[derive(Debug, Serialize)]
+struct Report {
+    devices: Vec<Outcome>,
+}
+
+/// Detaches what the arguments name. A failure of one does not keep the others from it.
+pub fn run(args: &cli::Detach) -> Result<()> {
+    let mut outcomes = Vec::new();
+    let mut first_error = None;
+    let mut failed = |error: Error| match &first_error {
+        None => first_error = Some(error),
+        Some(_) => complain(&error.to_string()),
+    };
+    let mut detach = |attachment: &Attachment| -> Result<()> {
+        let outcome = one(attachment, args.dry_run)?;
+        if !args.json {
+            announce(attachment, &outcome);
+        }
+        outcomes.push(outcome);
+        Ok(())
+    };
+    if args.all {
+        for attachment in device::attached().into_iter().filter(|a| wanted(a.device, args.driver)) {
+            match detach(&attachment) {
+                // It went away by itself meanwhile: that is what was wanted.
+                Err(error) if error.exit == Exit::NotFound => {}
+                result => result.unwrap_or_else(&mut failed),
+            }
+        }
+    }
+    for target in &args.targets {
+        match meant(target) {
+            Ok(attachments) => {
+                for attachment in attachments {
+                    detach(&attachment).unwrap_or_else(&mut failed);
+                }
+            }
+            Err(error) => failed(error),
+        }
+    }
+    if args.json {
+        output::print_json(&Report { devices: outcomes })?;
+    }
+    first_error.map_or(Ok(()), Err)
+}
+
+fn wanted(device: Device, filter: Option<DriverFilter>) -> bool {
+    match filter {
+        None => true,
+        Some(DriverFilter::Floop) => device.family == Family::Floop,
+        Some(DriverFilter::Loop) => device.family == Family::Loop,
+    }
+}
+
+/// The attachments that a name on the command line stands for, one at least.
+fn meant(name: &Path) -> Result<Vec<Attachment>> {
+    let found = match device::named(name)? {
+        Named::Device(device) => {
+            return device.attachment().map(|a| vec![a]).ok_or_else(|| not_attached(name));
+        }
+        Named::Other(metadata) => devices_of(Identity::of(&metadata))?,
+        Named::Missing => {
+            // A deleted image is known by the name that it had.
+            let path = absolute(name).unwrap_or_else(|_| name.to_owned());
+            let found: Vec<_> = device::attached()
+                .into_iter()
+                .filter(|attachment| attachment.image() == (&path, true))
+                .collect();
+            if found.is_empty() {
+                return Err(Error::new(Exit::NotFound, name, "no such device or image")
+                    .hint("floop list shows what is attached"));
+            }
+            found
+        }
+    };
+    if found.is_empty() {
+        return Err(Error::new(Exit::NotFound, name, "is not attached to any device")
+            .hint("floop list shows what is attached"));
+    }
+    Ok(found)
+}
+
+/// What has this very file as its image, by whatever name.
+pub fn devices_of(identity: Identity) -> Result<Vec<Attachment>> {
+    let mut found = Vec::new();
+    for attachment in device::attached() {
+        let node = attachment.device.node();
+        let status = match File::open(&node) {
+            Ok(file) => ioctl::status(&file),
+            Err(error) => match Errno::from_io_error(&error) {
+                Some(Errno::ACCESS | Errno::PERM) => {
+                    return Err(Error::os(&node, "cannot open", error));
+                }
+                _ => Err(Errno::NXIO),
+            },
+        };
+        // What went away meanwhile is not attached.
+        if status.is_ok_and(|status| Identity::of_attached(&status) == identity) {
+            found.push(attachment);
+        }
+    }
+    Ok(found)
+}
+
+/// Detaches one device.
+fn one(attachment: &Attachment, dry_run: bool) -> Result<Outcome> {
+    let outcome = |state| Outcome {
+        device: attachment.device.node().display().to_string(),
+        backing_file: attachment.image().0.to_string_lossy().into_owned(),
+        state,
+    };
+    if dry_run {
+        return Ok(outcome(State::WouldDetach));
+    }
+    let device = attachment.device;
+    let node = device.node();
+    let sequence = device.sequence();
+    {
+        let file = match File::open(&node) {
+            Ok(file) => file,
+            // The kernel is about to detach it: nobody can open it any more.
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::NXIO) => {
+                return Ok(outcome(await_end(device, sequence)));
+            }
+            Err(error) => return Err(Error::os(&node, "cannot open", error)),
+        };
+        loop {
+            match ioctl::clear(&file) {
+                Ok(()) => break,
+                Err(Errno::INTR) => {}
+                Err(Errno::NXIO) => return Err(not_attached(&node)),
+                Err(error) => return Err(Error::os(&node, "cannot detach it", error)),
+            }
+        }
+    }
+    hold::end(device);
+    Ok(outcome(await_end(device, sequence)))
+}
+
+/// Waits for the end of a device that has been told to end, unless it is in use for long.
+fn await_end(device: Device, sequence: Option<u64>) -> State {
+    let gone = || !device.is_attached() || device.sequence() != sequence;
+    if gone() {
+        return State::Detached;
+    }
+    let limit = if users::of(device).are_lasting() { Duration::ZERO } else { GRACE };
+    if wait::until(limit, gone) { State::Detached } else { State::Pending }
+}
+
+fn announce(attachment: &Attachment, outcome: &Outcome) {
+    let image = printable(attachment.image().0.as_os_str());
+    let device = &outcome.device;
+    complain(&match outcome.state {
+        State::Detached => format!("{device} detached ({image})"),
+        State::WouldDetach => format!("{device} would be detached ({image})"),
+        State::Pending => {
+            let users = users::of(attachment.device);
+            let who = if users.is_empty() {
+                "in use".to_owned()
+            } else {
+                format!("in use: {}", users.describe())
+            };
+            format!("{device} is {who}; it will be detached when its last user closes it ({image})")
+        }
+    });
+}

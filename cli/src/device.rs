@@ -1,0 +1,412 @@
+//! The drivers' devices, as sysfs shows them.
+//!
+//! Nothing here opens a device: an open and close of somebody else's device can detach it.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use rustix::fs::{major, minor};
+
+use crate::error::{Error, Exit, Result};
+
+const SYSFS: &str = "/sys/block";
+
+/// Whose names a device has: floop's own, or the loop driver's (the in-tree one or the drop-in).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Family {
+    /// /dev/floopN, made by /dev/floop-control.
+    Floop,
+    /// /dev/loopN, made by /dev/loop-control.
+    Loop,
+}
+
+impl Family {
+    /// The name of its devices, less the number; and of its module.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Floop => "floop",
+            Self::Loop => "loop",
+        }
+    }
+}
+
+/// Which code serves a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Driver {
+    /// The floop module, side by side with the loop driver.
+    Floop,
+    /// The floop module in the loop driver's place.
+    DropIn,
+    /// The kernel's own loop driver.
+    InTree,
+}
+
+impl Driver {
+    /// Its name in JSON.
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Floop => "floop",
+            Self::DropIn => "floop-drop-in",
+            Self::InTree => "loop",
+        }
+    }
+}
+
+impl fmt::Display for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Floop => "floop",
+            Self::DropIn => "floop (drop-in for loop)",
+            Self::InTree => "loop (in-tree)",
+        })
+    }
+}
+
+/// A device, attached or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Device {
+    /// Whose it is.
+    pub family: Family,
+    /// Its number.
+    pub number: u32,
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.family.name(), self.number)
+    }
+}
+
+impl FromStr for Device {
+    type Err = ();
+
+    fn from_str(name: &str) -> std::result::Result<Self, ()> {
+        for family in [Family::Floop, Family::Loop] {
+            if let Some(digits) = name.strip_prefix(family.name()) {
+                // "loop+1" and "loop01" are no device's name.
+                let number = digits.parse().map_err(|_| ())?;
+                let device = Self { family, number };
+                return if device.to_string() == name { Ok(device) } else { Err(()) };
+            }
+        }
+        Err(())
+    }
+}
+
+impl Device {
+    /// Its node in /dev.
+    pub fn node(self) -> PathBuf {
+        Path::new("/dev").join(self.to_string())
+    }
+
+    /// Its folder in sysfs.
+    pub fn sysfs(self) -> PathBuf {
+        Path::new(SYSFS).join(self.to_string())
+    }
+
+    /// An attribute in sysfs, less the newline at its end.
+    pub fn attribute(self, name: &str) -> Option<OsString> {
+        read_attribute(&self.sysfs().join(name))
+    }
+
+    fn number_attribute(self, name: &str) -> Option<u64> {
+        self.attribute(name)?.to_str()?.trim().parse().ok()
+    }
+
+    fn flag_attribute(self, name: &str) -> Option<bool> {
+        self.number_attribute(name).map(|value| value != 0)
+    }
+
+    /// Whether the kernel has the device.
+    pub fn exists(self) -> bool {
+        self.sysfs().exists()
+    }
+
+    /// Whether an image is attached to it.
+    pub fn is_attached(self) -> bool {
+        self.sysfs().join("loop/backing_file").exists()
+    }
+
+    /// A number that changes whenever an image is attached or detached.
+    pub fn sequence(self) -> Option<u64> {
+        self.number_attribute("diskseq")
+    }
+
+    /// Its device number.
+    pub fn id(self) -> Option<DevId> {
+        self.attribute("dev")?.to_str()?.parse().ok()
+    }
+
+    /// The code that serves it.
+    pub fn driver(self) -> Driver {
+        if self.family == Family::Floop {
+            return Driver::Floop;
+        }
+        let own = self.attribute("loop/driver").is_some_and(|name| name == "floop");
+        if own || drop_in_version().is_some() { Driver::DropIn } else { Driver::InTree }
+    }
+
+    /// What is attached to it, or `None` if nothing is.
+    pub fn attachment(self) -> Option<Attachment> {
+        let backing_file = self.attribute("loop/backing_file")?;
+        Some(Attachment {
+            device: self,
+            driver: self.driver(),
+            backing_file: backing_file.into(),
+            offset: self.number_attribute("loop/offset")?,
+            size_limit: self.number_attribute("loop/sizelimit")?,
+            size: self.number_attribute("size")?.saturating_mul(512),
+            sector_size: self.number_attribute("queue/logical_block_size")?,
+            read_only: self.flag_attribute("ro")?,
+            autoclear: self.flag_attribute("loop/autoclear")?,
+            partscan: self.flag_attribute("loop/partscan")?,
+            direct: self.flag_attribute("loop/dio")?,
+        })
+    }
+
+    /// Its partitions that the kernel knows, in order.
+    pub fn partitions(self) -> Vec<Partition> {
+        let mut found: Vec<_> = folders(&self.sysfs())
+            .filter_map(|folder| {
+                let number = |name: &str| -> Option<u64> {
+                    read_attribute(&folder.join(name))?.to_str()?.trim().parse().ok()
+                };
+                Some(Partition {
+                    number: number("partition")?,
+                    node: Path::new("/dev").join(folder.file_name()?),
+                    id: read_attribute(&folder.join("dev"))?.to_str()?.parse().ok()?,
+                    start: number("start")?.saturating_mul(512),
+                    size: number("size")?.saturating_mul(512),
+                    sysfs: folder,
+                })
+            })
+            .collect();
+        found.sort_by_key(|partition| partition.number);
+        found
+    }
+}
+
+/// What is attached to a device, and how.
+#[derive(Clone, Debug)]
+pub struct Attachment {
+    /// The device.
+    pub device: Device,
+    /// The code that serves it.
+    pub driver: Driver,
+    /// The image, as the kernel names it.
+    pub backing_file: PathBuf,
+    /// Where in the image the device begins.
+    pub offset: u64,
+    /// How much of the image it may show at most; 0 is all.
+    pub size_limit: u64,
+    /// How much it shows.
+    pub size: u64,
+    /// Its logical block size.
+    pub sector_size: u64,
+    /// Whether it is read-only.
+    pub read_only: bool,
+    /// Whether its last close detaches it.
+    pub autoclear: bool,
+    /// Whether the kernel looks for partitions.
+    pub partscan: bool,
+    /// Whether I/O to the image is direct.
+    pub direct: bool,
+}
+
+impl Attachment {
+    /// The image's name, and whether the image was deleted (which the kernel says in the name).
+    pub fn image(&self) -> (&Path, bool) {
+        let name = self.backing_file.as_os_str().as_bytes();
+        match name.strip_suffix(b" (deleted)") {
+            Some(name) if !self.backing_file.exists() => (Path::new(OsStr::from_bytes(name)), true),
+            _ => (&self.backing_file, false),
+        }
+    }
+}
+
+/// A partition of a device.
+#[derive(Clone, Debug)]
+pub struct Partition {
+    /// Its number in the partition table.
+    pub number: u64,
+    /// Its node in /dev.
+    pub node: PathBuf,
+    /// Its device number.
+    pub id: DevId,
+    /// Where on the device it begins, in bytes.
+    pub start: u64,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its folder in sysfs.
+    pub sysfs: PathBuf,
+}
+
+/// A device number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DevId {
+    /// The driver's part.
+    pub major: u32,
+    /// The driver's own.
+    pub minor: u32,
+}
+
+impl DevId {
+    /// From a `st_dev` or `st_rdev`.
+    pub fn from_stat(raw: u64) -> Self {
+        Self { major: major(raw), minor: minor(raw) }
+    }
+
+    /// From the kernel's own form, which `LOOP_GET_STATUS64` answers with.
+    pub fn from_kernel(raw: u64) -> Self {
+        let part = |value: u64| u32::try_from(value & 0xffff_ffff).unwrap_or_default();
+        Self {
+            major: part((raw >> 8) & 0xfff),
+            minor: part((raw & 0xff) | ((raw >> 12) & 0xfff00)),
+        }
+    }
+
+    /// The folder of this block device in sysfs, partitions included.
+    pub fn sysfs(self) -> Option<PathBuf> {
+        fs::canonicalize(format!("/sys/dev/block/{self}")).ok()
+    }
+}
+
+impl fmt::Display for DevId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.major, self.minor)
+    }
+}
+
+impl FromStr for DevId {
+    type Err = ();
+
+    fn from_str(text: &str) -> std::result::Result<Self, ()> {
+        let (major, minor) = text.trim().split_once(':').ok_or(())?;
+        Ok(Self { major: major.parse().map_err(|_| ())?, minor: minor.parse().map_err(|_| ())? })
+    }
+}
+
+fn read_attribute(path: &Path) -> Option<OsString> {
+    let mut bytes = fs::read(path).ok()?;
+    // One newline is sysfs's; any other is the file name's.
+    if bytes.last() == Some(&b'\n') {
+        bytes.pop();
+    }
+    Some(OsString::from_vec(bytes))
+}
+
+fn folders(path: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    fs::read_dir(path).into_iter().flatten().filter_map(|entry| {
+        let entry = entry.ok()?;
+        entry.file_type().ok()?.is_dir().then(|| entry.path())
+    })
+}
+
+/// The version of the floop module that has the loop driver's place, if it has.
+pub fn drop_in_version() -> Option<String> {
+    module_version(Family::Loop).filter(|version| version.starts_with("floop"))
+}
+
+/// The version of a driver's module; the in-tree driver has none.
+pub fn module_version(family: Family) -> Option<String> {
+    let path = format!("/sys/module/{}/version", family.name());
+    Some(read_attribute(Path::new(&path))?.to_string_lossy().into_owned())
+}
+
+/// Every device that both drivers have, attached or not, in order.
+pub fn all() -> Vec<Device> {
+    let mut devices: Vec<Device> = fs::read_dir(SYSFS)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
+    devices.sort();
+    devices
+}
+
+/// Everything that is attached, in order of the devices.
+pub fn attached() -> Vec<Attachment> {
+    all().into_iter().filter_map(Device::attachment).collect()
+}
+
+/// What a name on the command line stands for.
+pub enum Named {
+    /// A device of the two drivers.
+    Device(Device),
+    /// Any other file that exists.
+    Other(fs::Metadata),
+    /// Nothing: there is no such file.
+    Missing,
+}
+
+/// Finds out what a name on the command line stands for.
+///
+/// `loop0` is short for `/dev/loop0` unless there is a file of that name.
+pub fn named(name: &Path) -> Result<Named> {
+    match fs::metadata(name) {
+        Ok(metadata) if metadata.file_type().is_block_device() => {
+            match of_block_device(name, DevId::from_stat(metadata.rdev()))? {
+                Some(device) => Ok(Named::Device(device)),
+                None => Ok(Named::Other(metadata)),
+            }
+        }
+        Ok(metadata) => Ok(Named::Other(metadata)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            // The kernel may have it though its node is missing: then the node is what is missed.
+            let text = name.strip_prefix("/dev").unwrap_or(name).to_str();
+            match text.and_then(|name| Device::from_str(name).ok()) {
+                Some(device) if device.exists() => Ok(Named::Device(device)),
+                _ => Ok(Named::Missing),
+            }
+        }
+        Err(error) => Err(Error::os(name, "cannot look at it", error)),
+    }
+}
+
+/// The device of the two drivers that a block device is, if it is one.
+fn of_block_device(name: &Path, id: DevId) -> Result<Option<Device>> {
+    let Some(folder) = id.sysfs() else { return Ok(None) };
+    let device_of =
+        |folder: &Path| -> Option<Device> { folder.file_name()?.to_str()?.parse().ok() };
+    if folder.join("partition").exists() {
+        if let Some(whole) = folder.parent().and_then(device_of) {
+            let node = whole.node();
+            let cause = format!("is a partition of {}", node.display());
+            return Err(Error::new(Exit::Unsuitable, name, cause)
+                .hint(format_args!("give {} itself", node.display())));
+        }
+        return Ok(None);
+    }
+    Ok(device_of(&folder))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_devices() {
+        let device = |family, number| Ok(Device { family, number });
+        assert_eq!("loop0".parse(), device(Family::Loop, 0));
+        assert_eq!("floop12".parse(), device(Family::Floop, 12));
+        for name in
+            ["loop", "loop-control", "loop01", "loop+1", "loop0p1", "vda", "floop", "zloop1"]
+        {
+            assert_eq!(name.parse::<Device>(), Err(()), "{name}");
+        }
+        assert_eq!(Device { family: Family::Floop, number: 3 }.node(), Path::new("/dev/floop3"));
+    }
+
+    #[test]
+    fn device_numbers() {
+        assert_eq!("7:300".parse(), Ok(DevId { major: 7, minor: 300 }));
+        assert_eq!("7".parse::<DevId>(), Err(()));
+        // Twelve bits of the minor number are above the major one.
+        assert_eq!(DevId::from_kernel(0x0010_072c), DevId { major: 7, minor: 300 });
+    }
+}

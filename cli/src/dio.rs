@@ -1,0 +1,257 @@
+//! Direct I/O: whether an image allows it, and if not, why not.
+
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, FileType, OFlags, StatxFlags, statx};
+use rustix::io::Errno;
+
+use crate::cli::Direct;
+use crate::content::{Finding, smallest};
+use crate::device::{Attachment, DevId, Driver};
+use crate::image::{Identity, content_of, visible};
+
+/// The smallest sector there is.
+const SECTOR: u32 = 512;
+
+/// What a file's offsets and lengths must be a multiple of in direct I/O; `None` if it has none.
+pub fn alignment(file: &File) -> Option<u32> {
+    if !opens_direct(file) {
+        return None;
+    }
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::DIOALIGN;
+    let stat = statx(file, c"", AtFlags::EMPTY_PATH, wanted).ok()?;
+    if stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0 {
+        // Zeros say that there is none on this very file: it is encrypted, say.
+        return (stat.stx_dio_mem_align != 0).then(|| stat.stx_dio_offset_align.max(SECTOR));
+    }
+    // Many file systems don't say. Then it is the sector size of the disk that they are on.
+    let mode = FileType::from_raw_mode(stat.stx_mode.into());
+    let disk = if mode == FileType::BlockDevice {
+        DevId { major: stat.stx_rdev_major, minor: stat.stx_rdev_minor }
+    } else {
+        DevId { major: stat.stx_dev_major, minor: stat.stx_dev_minor }
+    };
+    Some(sector_size_of(disk).unwrap_or(SECTOR))
+}
+
+/// Whether the file can be opened for direct I/O at all.
+fn opens_direct(file: &File) -> bool {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let Ok(flags) = i32::try_from(OFlags::DIRECT.bits()) else { return false };
+    match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Ok(_) => true,
+        Err(error) => Errno::from_io_error(&error) != Some(Errno::INVAL),
+    }
+}
+
+/// The logical block size of a disk, or of the disk that a partition is on.
+fn sector_size_of(disk: DevId) -> Option<u32> {
+    let folder = disk.sysfs()?;
+    let read = |folder: &Path| -> Option<u32> {
+        let text = std::fs::read_to_string(folder.join("queue/logical_block_size")).ok()?;
+        text.trim().parse().ok()
+    };
+    read(&folder).or_else(|| read(folder.parent()?))
+}
+
+/// What there is to know about an image before it is attached.
+#[derive(Debug)]
+pub struct Facts {
+    /// Its direct-I/O alignment, if it has direct I/O.
+    pub alignment: Option<u32>,
+    /// Where in it the device begins.
+    pub offset: u64,
+    /// How much of it the device shows.
+    pub visible: u64,
+    /// What in it needs the smallest sectors.
+    pub made_for: Option<Finding>,
+}
+
+/// How to attach an image with the in-tree driver.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The sector size to ask for.
+    pub sector_size: u32,
+    /// Why I/O can't be direct, if it can't.
+    pub obstacle: Option<String>,
+}
+
+const NO_DIRECT_IO: &str = "the image's file system has no direct I/O for it";
+
+fn offset_obstacle(offset: u64, alignment: u32) -> String {
+    format!(
+        "the offset {offset} is not a multiple of {alignment}, the direct I/O alignment of the image"
+    )
+}
+
+fn sector_obstacle(sector: u64, alignment: u32) -> String {
+    format!(
+        "the sector size {sector} is smaller than {alignment}, the direct I/O alignment of the image"
+    )
+}
+
+/// Chooses the sector size, so that I/O can be direct unless that would break what the image holds.
+pub fn plan(facts: &Facts, sector_size: Option<u32>) -> Plan {
+    let buffered =
+        |why: String| Plan { sector_size: sector_size.unwrap_or(SECTOR), obstacle: Some(why) };
+    let Some(alignment) = facts.alignment else { return buffered(NO_DIRECT_IO.to_owned()) };
+    if facts.offset % u64::from(alignment) != 0 {
+        return buffered(offset_obstacle(facts.offset, alignment));
+    }
+    let wanted = match sector_size {
+        Some(size) if size < alignment => {
+            return buffered(sector_obstacle(size.into(), alignment));
+        }
+        Some(size) => size,
+        None => {
+            if let Some(why) = keeps_small_sectors(facts, alignment) {
+                return buffered(why);
+            }
+            alignment.max(SECTOR)
+        }
+    };
+    Plan { sector_size: wanted, obstacle: None }
+}
+
+/// Why sectors as large as the alignment would break what the image holds, if they would.
+fn keeps_small_sectors(facts: &Facts, alignment: u32) -> Option<String> {
+    if let Some(finding) = facts.made_for.filter(|finding| finding.sector_size < alignment) {
+        return Some(format!(
+            "direct I/O on this image needs {alignment}-byte sectors, but it holds {}",
+            finding.describe()
+        ));
+    }
+    let tail = facts.visible % u64::from(alignment);
+    (alignment > SECTOR && tail != 0).then(|| {
+        format!(
+            "direct I/O on this image needs {alignment}-byte sectors, and its last {tail} bytes \
+             would be lost"
+        )
+    })
+}
+
+/// Why I/O to an attached image is not direct; `None` if it is direct.
+pub fn reason(attachment: &Attachment, identity: Option<Identity>) -> Option<String> {
+    if attachment.direct {
+        return None;
+    }
+    if attachment.driver != Driver::InTree {
+        // The module knows.
+        let said = attachment.device.attribute("loop/dio_reason");
+        return Some(said.map_or_else(
+            || "the module does not say".to_owned(),
+            |text| text.to_string_lossy().into_owned(),
+        ));
+    }
+    Some(in_tree_reason(attachment, identity))
+}
+
+/// The in-tree driver drops the wish for direct I/O without a word, so it is found out again.
+fn in_tree_reason(attachment: &Attachment, identity: Option<Identity>) -> String {
+    let (path, deleted) = attachment.image();
+    let cannot_say = |why: &str| format!("not known: {why}");
+    if deleted {
+        return cannot_say("the image was deleted");
+    }
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) => {
+            return cannot_say(&format!("the image: {}", crate::error::reason(&error)));
+        }
+    };
+    let Ok(metadata) = file.metadata() else { return cannot_say("the image can't be looked at") };
+    if identity.is_some_and(|identity| identity != Identity::of(&metadata)) {
+        return cannot_say("the image's name now belongs to another file");
+    }
+    let Some(alignment) = alignment(&file) else { return NO_DIRECT_IO.to_owned() };
+    if attachment.offset % u64::from(alignment) != 0 {
+        return offset_obstacle(attachment.offset, alignment);
+    }
+    if attachment.sector_size < u64::from(alignment) {
+        let facts = Facts {
+            alignment: Some(alignment),
+            offset: attachment.offset,
+            visible: visible(metadata.len(), attachment.offset, Some(attachment.size_limit)),
+            made_for: smallest(&content_of(&file, attachment.offset)),
+        };
+        return keeps_small_sectors(&facts, alignment)
+            .unwrap_or_else(|| sector_obstacle(attachment.sector_size, alignment));
+    }
+    "it was not asked for".to_owned()
+}
+
+/// Whether to ask the in-tree driver for direct I/O, given what was asked for and the plan.
+pub fn asks(direct: Direct, plan: &Plan) -> bool {
+    direct != Direct::Off && plan.obstacle.is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GPT: Finding = Finding { what: "a GPT", sector_size: 512, table: true };
+
+    fn facts(alignment: Option<u32>) -> Facts {
+        Facts { alignment, offset: 0, visible: 1 << 20, made_for: None }
+    }
+
+    fn why(plan: &Plan) -> &str {
+        plan.obstacle.as_deref().unwrap_or("direct")
+    }
+
+    #[test]
+    fn a_512_byte_alignment_suits_every_image() {
+        let mut facts = facts(Some(512));
+        facts.made_for = Some(GPT);
+        facts.visible = 1000;
+        let plan = plan(&facts, None);
+        assert_eq!((plan.sector_size, why(&plan)), (512, "direct"));
+    }
+
+    #[test]
+    fn sectors_grow_to_the_alignment() {
+        let p = plan(&facts(Some(4096)), None);
+        assert_eq!((p.sector_size, why(&p)), (4096, "direct"));
+        let p = plan(&facts(Some(512)), Some(4096));
+        assert_eq!((p.sector_size, why(&p)), (4096, "direct"));
+    }
+
+    #[test]
+    fn sectors_do_not_grow_over_the_content() {
+        let mut facts = facts(Some(4096));
+        facts.made_for = Some(GPT);
+        let p = plan(&facts, None);
+        assert_eq!(p.sector_size, 512);
+        assert!(why(&p).contains("holds a GPT made for 512-byte sectors"), "{}", why(&p));
+        // Who asks for large sectors gets them.
+        assert_eq!(why(&plan(&facts, Some(4096))), "direct");
+        facts.made_for = Some(Finding { sector_size: 4096, ..GPT });
+        assert_eq!(why(&plan(&facts, None)), "direct");
+    }
+
+    #[test]
+    fn no_byte_is_lost_for_direct_io() {
+        let mut facts = facts(Some(4096));
+        facts.visible += 512;
+        let p = plan(&facts, None);
+        assert_eq!(p.sector_size, 512);
+        assert!(why(&p).contains("last 512 bytes"), "{}", why(&p));
+    }
+
+    #[test]
+    fn obstacles_are_named() {
+        let p = plan(&facts(None), None);
+        assert_eq!((p.sector_size, why(&p)), (512, NO_DIRECT_IO));
+        let mut facts = facts(Some(4096));
+        assert!(why(&plan(&facts, Some(512))).contains("sector size 512 is smaller than 4096"));
+        facts.offset = 512;
+        assert!(why(&plan(&facts, None)).contains("offset 512 is not a multiple of 4096"));
+        assert!(!asks(Direct::Auto, &plan(&facts, None)));
+        facts.offset = 8192;
+        assert!(asks(Direct::Auto, &plan(&facts, None)));
+        assert!(!asks(Direct::Off, &plan(&facts, None)));
+    }
+}

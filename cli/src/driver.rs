@@ -1,0 +1,116 @@
+//! Which driver to attach with.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+use crate::cli::DriverChoice;
+use crate::device::{self, Family};
+use crate::error::{Error, Exit, Result};
+
+/// A driver that is there, by its control node.
+#[derive(Debug)]
+pub struct Control {
+    /// Whose devices it makes.
+    pub family: Family,
+    /// The control node's path.
+    pub path: PathBuf,
+    /// The control node, open.
+    pub file: File,
+}
+
+impl Control {
+    /// Whether the floop module answers, under its own name or the loop driver's.
+    pub fn is_floop(&self) -> bool {
+        self.family == Family::Floop || device::drop_in_version().is_some()
+    }
+}
+
+fn control_path(family: Family) -> PathBuf {
+    Path::new("/dev").join(format!("{}-control", family.name()))
+}
+
+/// Opens a driver's control node; `None` if the driver is not loaded.
+///
+/// Where udev or devtmpfs made the node ahead of the module, this open is what loads it.
+fn open(family: Family) -> Result<Option<Control>> {
+    let path = control_path(family);
+    match OpenOptions::new().read(true).write(true).open(&path) {
+        Ok(file) => Ok(Some(Control { family, path, file })),
+        Err(error) if is_absent(&error) => Ok(None),
+        Err(error) => Err(Error::os(&path, "cannot open", error)),
+    }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::NODEV | Errno::NXIO))
+}
+
+/// Asks modprobe for a driver's module, quietly, and within the machine's blacklist.
+fn modprobe(family: Family) {
+    if !geteuid().is_root() {
+        return;
+    }
+    // Whether it worked shows when the control node is opened.
+    let _ = Command::new("modprobe")
+        .args(["--quiet", "--use-blacklist", family.name()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+}
+
+fn open_or_load(family: Family) -> Result<Option<Control>> {
+    if let Some(control) = open(family)? {
+        return Ok(Some(control));
+    }
+    modprobe(family);
+    open(family)
+}
+
+/// Finds the driver that was asked for, loading it if need be.
+pub fn choose(choice: DriverChoice) -> Result<Control> {
+    let found = match choice {
+        DriverChoice::Floop => open_or_load(Family::Floop)?,
+        DriverChoice::Loop => open_or_load(Family::Loop)?,
+        DriverChoice::Auto => match open(Family::Floop)? {
+            Some(control) => Some(control),
+            // The drop-in is floop: no reason to load it a second time.
+            None if device::drop_in_version().is_some() => open(Family::Loop)?,
+            None => match open_or_load(Family::Floop)? {
+                Some(control) => Some(control),
+                None => open_or_load(Family::Loop)?,
+            },
+        },
+    };
+    found.ok_or_else(|| absent(choice))
+}
+
+fn absent(choice: DriverChoice) -> Error {
+    let node = |family| control_path(family).display().to_string();
+    match choice {
+        DriverChoice::Auto => Error::general(
+            Exit::NoDriver,
+            format_args!(
+                "no driver: neither {} nor {} is there",
+                node(Family::Floop),
+                node(Family::Loop)
+            ),
+        )
+        .hint("load one as root: modprobe floop, or modprobe loop"),
+        DriverChoice::Floop => Error::general(
+            Exit::NoDriver,
+            format_args!("no floop driver: {} is not there", node(Family::Floop)),
+        )
+        .hint("load it as root (modprobe floop), or use the loop driver (--driver loop)"),
+        DriverChoice::Loop => Error::general(
+            Exit::NoDriver,
+            format_args!("no loop driver: {} is not there", node(Family::Loop)),
+        )
+        .hint("load it as root: modprobe loop"),
+    }
+}

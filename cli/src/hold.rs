@@ -1,0 +1,97 @@
+//! `attach --autoclear`: the device stays until it has had its first user.
+//!
+//! The kernel detaches such a device when its last user closes it, and after `floop attach` that
+//! would be `floop attach`. So a process stays behind that has the device open, until somebody
+//! else uses it, and a minute at most.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, setsid};
+
+use crate::device::{DevId, Device};
+use crate::error::{Error, Exit, Result};
+use crate::users::{self, Process};
+
+/// How long a device waits for its first user.
+const LIMIT: Duration = Duration::from_secs(60);
+/// How often to look for one.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// The name of the subcommand, by which the process is known.
+const SUBCOMMAND: &str = "hold";
+
+/// Leaves a process behind that keeps the device open.
+pub fn start(device: &File) -> io::Result<()> {
+    Command::new("/proc/self/exe")
+        .arg0("floop")
+        .arg(SUBCOMMAND)
+        .current_dir("/")
+        .stdin(device.try_clone()?)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map(drop)
+}
+
+/// Is that process.
+pub fn run() -> Result<()> {
+    // Who has the device open? "floop-hold" says more than the name of the program.
+    let _ = fs::write("/proc/self/comm", "floop-hold");
+    // Not to end with the terminal. It fails only for who leads a session already.
+    let _ = setsid();
+    let wrong = || {
+        let cause = "hold: standard input is not an attached device";
+        Error::general(Exit::Usage, cause).hint("attach --autoclear starts it, nobody else")
+    };
+    let metadata = fs::metadata("/proc/self/fd/0").map_err(|_| wrong())?;
+    let id = DevId::from_stat(metadata.rdev());
+    let name = id.sysfs().and_then(|folder| Some(folder.file_name()?.to_str()?.to_owned()));
+    let device: Device = name.and_then(|name| name.parse().ok()).ok_or_else(wrong)?;
+    let sequence = device.sequence();
+    let start = Instant::now();
+    let mut before: Vec<Process> = Vec::new();
+    while start.elapsed() < LIMIT && device.is_attached() && device.sequence() == sequence {
+        sleep(PAUSE);
+        let users = users::of(device);
+        if users.are_lasting() || users.processes.iter().any(|user| before.contains(user)) {
+            break;
+        }
+        // Whoever only looks (udev does, at every new device) is no user.
+        before = users.processes;
+        before.retain(|process| !is_udev(&process.command));
+    }
+    Ok(())
+}
+
+fn is_udev(command: &str) -> bool {
+    command.contains("udev") || command == "blkid"
+}
+
+/// Ends the processes left behind for a device, for it is to be detached.
+pub fn end(device: Device) {
+    let Some(id) = device.id() else { return };
+    for number in users::other_processes() {
+        let Some(pid) = i32::try_from(number).ok().and_then(Pid::from_raw) else { continue };
+        // First the handle, then the look: the number may be another process's by then.
+        if is_ours(number, id) {
+            let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
+            if is_ours(number, id) {
+                // Nothing to be done about one that has just ended.
+                let _ = pidfd_send_signal(process, Signal::TERM);
+            }
+        }
+    }
+}
+
+fn is_ours(pid: u32, id: DevId) -> bool {
+    let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    arguments == format!("floop\0{SUBCOMMAND}\0").as_bytes()
+        && users::is_open(Path::new(&format!("/proc/{pid}/fd/0")), &[id])
+}

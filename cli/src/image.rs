@@ -1,0 +1,202 @@
+//! The image: the file that becomes a block device.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind, Seek, SeekFrom};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+
+use crate::content::{self, Finding};
+use crate::device::DevId;
+use crate::error::{Error, Exit, Result, reason};
+use crate::ioctl::Info;
+use crate::output::{count, printable, warn};
+
+/// What makes two names the same image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// A regular file: its file system's device number and its inode.
+    File(DevId, u64),
+    /// A block device, whatever its node.
+    Block(DevId),
+}
+
+impl Identity {
+    /// Of a file that was looked at.
+    pub fn of(metadata: &Metadata) -> Self {
+        if metadata.file_type().is_block_device() {
+            Self::Block(DevId::from_stat(metadata.rdev()))
+        } else {
+            Self::File(DevId::from_stat(metadata.dev()), metadata.ino())
+        }
+    }
+
+    /// Of what the driver says is attached.
+    pub fn of_attached(info: &Info) -> Self {
+        if info.lo_rdevice != 0 {
+            Self::Block(DevId::from_kernel(info.lo_rdevice))
+        } else {
+            Self::File(DevId::from_kernel(info.lo_device), info.lo_inode)
+        }
+    }
+}
+
+/// An image, open.
+#[derive(Debug)]
+pub struct Image {
+    /// Its name as given.
+    pub path: PathBuf,
+    /// The open file.
+    pub file: File,
+    /// Whether it is open for reading only, asked for or not.
+    pub read_only: bool,
+    /// Which file it is.
+    pub identity: Identity,
+    /// Its size in bytes.
+    pub size: u64,
+}
+
+/// Why something that is neither a regular file nor a block device can't be an image.
+fn unsuitable(metadata: &Metadata) -> Option<&'static str> {
+    let kind = metadata.file_type();
+    if kind.is_file() || kind.is_block_device() {
+        None
+    } else if kind.is_dir() {
+        Some("is a directory")
+    } else if kind.is_char_device() {
+        Some("is a character device")
+    } else if kind.is_fifo() {
+        Some("is a pipe")
+    } else {
+        Some("is not a file")
+    }
+}
+
+fn open_error(path: &Path, error: io::Error) -> Error {
+    match Errno::from_io_error(&error) {
+        Some(Errno::NOENT) => {
+            Error::new(Exit::NotFound, path, "no such file").hint("make it first: truncate -s SIZE")
+        }
+        Some(Errno::PERM) => Error::new(
+            Exit::Permission,
+            path,
+            format_args!("cannot open for writing: {}", reason(&error)),
+        )
+        .hint("is it immutable (lsattr)? --read-only attaches it all the same"),
+        Some(Errno::TXTBSY) => Error::new(Exit::Busy, path, "is a program that is running")
+            .hint("--read-only attaches it all the same"),
+        _ => Error::os(path, "cannot open", error),
+    }
+}
+
+impl Image {
+    /// Opens an image; for reading only if it can't be written, as losetup does.
+    pub fn open(path: &Path, read_only: bool) -> Result<Self> {
+        // A pipe must not be opened before it is known not to be one.
+        let metadata = fs::metadata(path).map_err(|error| open_error(path, error))?;
+        if let Some(cause) = unsuitable(&metadata) {
+            return Err(Error::new(Exit::Unsuitable, path, cause)
+                .hint("an image is a regular file or a block device"));
+        }
+        let open = |write| OpenOptions::new().read(true).write(write).open(path);
+        let (file, read_only) = if read_only {
+            (open(false).map_err(|error| open_error(path, error))?, true)
+        } else {
+            match open(true) {
+                Ok(file) => (file, false),
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied
+                    ) && Errno::from_io_error(&error) != Some(Errno::PERM) =>
+                {
+                    let file = open(false).map_err(|error| open_error(path, error))?;
+                    let name = printable(path.as_os_str());
+                    warn(&format!("{name}: attached read-only: {}", reason(&error)));
+                    (file, true)
+                }
+                Err(error) => return Err(open_error(path, error)),
+            }
+        };
+        let failed = |error| Error::os(path, "cannot find out its size", error);
+        let metadata = file.metadata().map_err(failed)?;
+        let size = if metadata.file_type().is_block_device() {
+            (&file).seek(SeekFrom::End(0)).map_err(failed)?
+        } else {
+            metadata.len()
+        };
+        let identity = Identity::of(&metadata);
+        Ok(Self { path: path.to_owned(), file, read_only, identity, size })
+    }
+
+    /// How much of it a device with this offset and size limit shows, to the byte.
+    ///
+    /// That it shows nothing is an error.
+    pub fn visible(&self, offset: u64, size_limit: Option<u64>, sector: u32) -> Result<u64> {
+        let wrong = |cause: String| Error::new(Exit::Unsuitable, &self.path, cause);
+        if self.size == 0 {
+            return Err(wrong("is empty".to_owned())
+                .hint("give it a size first: truncate -s SIZE, or fallocate -l SIZE"));
+        }
+        if offset >= self.size {
+            let size = count(self.size, "byte");
+            return Err(wrong(format!("the offset {offset} is past its end ({size})"))
+                .hint("give an --offset inside the image"));
+        }
+        let visible = visible(self.size, offset, size_limit);
+        if visible < u64::from(sector) {
+            let cause = format!(
+                "only {} would be visible, less than a sector of {sector}",
+                count(visible, "byte")
+            );
+            return Err(wrong(cause).hint("make it larger, or change --offset or --size-limit"));
+        }
+        Ok(visible)
+    }
+
+    /// What the image holds from `offset` on.
+    pub fn content(&self, offset: u64) -> Vec<Finding> {
+        content_of(&self.file, offset)
+    }
+}
+
+/// How much of `size` bytes is left after an offset and under a limit, where 0 is none.
+pub fn visible(size: u64, offset: u64, size_limit: Option<u64>) -> u64 {
+    let rest = size.saturating_sub(offset);
+    match size_limit {
+        None | Some(0) => rest,
+        Some(limit) => rest.min(limit),
+    }
+}
+
+/// What a file holds from `offset` on. What can't be read holds nothing known.
+pub fn content_of(file: &File, offset: u64) -> Vec<Finding> {
+    let mut buffer = vec![0; content::SNIFF];
+    let mut filled = 0;
+    while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, offset.saturating_add(filled as u64)) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => break,
+        }
+    }
+    buffer.truncate(filled);
+    content::sniff(&buffer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_visible() {
+        assert_eq!(visible(1000, 0, None), 1000);
+        assert_eq!(visible(1000, 400, None), 600);
+        assert_eq!(visible(1000, 400, Some(0)), 600);
+        assert_eq!(visible(1000, 400, Some(100)), 100);
+        assert_eq!(visible(1000, 400, Some(9999)), 600);
+        assert_eq!(visible(1000, 2000, Some(1)), 0);
+    }
+}

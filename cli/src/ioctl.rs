@@ -1,0 +1,125 @@
+//! The ioctl interface of the loop driver, `<linux/loop.h>`, which floop speaks too.
+//!
+//! All unsafe code of the command is here.
+
+use std::ffi::{c_int, c_void};
+use std::os::fd::AsFd;
+use std::ptr;
+
+use linux_raw_sys::loop_device as uapi;
+use rustix::io::Result;
+use rustix::ioctl::{Getter, Ioctl, IoctlOutput, NoArg, Opcode, Setter, ioctl};
+
+pub use uapi::{loop_config as Config, loop_info64 as Info};
+
+/// The device is read-only.
+pub const READ_ONLY: u32 = 1;
+/// The device is detached when its last user closes it.
+pub const AUTOCLEAR: u32 = 4;
+/// The kernel looks for partitions.
+pub const PARTSCAN: u32 = 8;
+/// I/O to the image is direct.
+pub const DIRECT_IO: u32 = 16;
+
+/// A call that takes a number and answers with one.
+struct Number {
+    opcode: Opcode,
+    argument: usize,
+}
+
+// SAFETY: the opcodes used with it take an integer in place of a pointer, touch no memory of ours,
+// and return an integer.
+unsafe impl Ioctl for Number {
+    type Output = c_int;
+    const IS_MUTATING: bool = false;
+
+    fn opcode(&self) -> Opcode {
+        self.opcode
+    }
+
+    fn as_ptr(&mut self) -> *mut c_void {
+        ptr::without_provenance_mut(self.argument)
+    }
+
+    unsafe fn output_from_ptr(output: IoctlOutput, _: *mut c_void) -> Result<c_int> {
+        Ok(output)
+    }
+}
+
+/// The number in an answer of the control node; the kernel never gives a negative one.
+fn index(answer: c_int) -> u32 {
+    u32::try_from(answer).unwrap_or_default()
+}
+
+/// `LOOP_CTL_GET_FREE`: the number of a device that is free just now, made if need be.
+pub fn get_free(control: impl AsFd) -> Result<u32> {
+    // SAFETY: `LOOP_CTL_GET_FREE` ignores its argument.
+    unsafe { ioctl(control, Number { opcode: uapi::LOOP_CTL_GET_FREE, argument: 0 }) }.map(index)
+}
+
+/// `LOOP_CTL_ADD` of any number: makes a new device.
+pub fn add_any(control: impl AsFd) -> Result<u32> {
+    // SAFETY: `LOOP_CTL_ADD` takes a number; a negative one stands for any.
+    unsafe { ioctl(control, Number { opcode: uapi::LOOP_CTL_ADD, argument: usize::MAX }) }
+        .map(index)
+}
+
+/// `LOOP_CONFIGURE`: attaches an image with all its settings in one step.
+pub fn configure(device: impl AsFd, config: &Config) -> Result<()> {
+    // SAFETY: `LOOP_CONFIGURE` reads a `loop_config`.
+    unsafe { ioctl(device, Setter::<{ uapi::LOOP_CONFIGURE }, Config>::new(*config)) }
+}
+
+/// `LOOP_GET_STATUS64`: what is attached to a device.
+pub fn status(device: impl AsFd) -> Result<Info> {
+    // SAFETY: `LOOP_GET_STATUS64` fills in a `loop_info64`, of which any bits are valid.
+    unsafe { ioctl(device, Getter::<{ uapi::LOOP_GET_STATUS64 }, Info>::new()) }
+}
+
+/// `LOOP_CLR_FD`: detaches, at once or when the last user closes the device.
+pub fn clear(device: impl AsFd) -> Result<()> {
+    // SAFETY: `LOOP_CLR_FD` takes no argument.
+    unsafe { ioctl(device, NoArg::<{ uapi::LOOP_CLR_FD }>::new()) }
+}
+
+/// `LOOP_SET_DIRECT_IO`: turns direct I/O on or off.
+pub fn set_direct(device: impl AsFd, on: bool) -> Result<()> {
+    let call = Number { opcode: uapi::LOOP_SET_DIRECT_IO, argument: usize::from(on) };
+    // SAFETY: `LOOP_SET_DIRECT_IO` takes a number.
+    unsafe { ioctl(device, call) }.map(drop)
+}
+
+/// A `loop_config` that says nothing.
+pub fn empty_config() -> Config {
+    Config {
+        fd: 0,
+        block_size: 0,
+        info: Info {
+            lo_device: 0,
+            lo_inode: 0,
+            lo_rdevice: 0,
+            lo_offset: 0,
+            lo_sizelimit: 0,
+            lo_number: 0,
+            lo_encrypt_type: 0,
+            lo_encrypt_key_size: 0,
+            lo_flags: 0,
+            lo_file_name: [0; 64],
+            lo_crypt_name: [0; 64],
+            lo_encrypt_key: [0; 32],
+            lo_init: [0; 2],
+        },
+        __reserved: [0; 8],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn structs_have_the_kernels_size() {
+        assert_eq!(size_of::<Info>(), 232);
+        assert_eq!(size_of::<Config>(), 304);
+    }
+}

@@ -1,0 +1,98 @@
+//! `floop list`.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use crate::cli;
+use crate::device::{self, Attachment};
+use crate::error::Result;
+use crate::output::{self, printable};
+use crate::report::{Summary, yes_no};
+
+/// `list --json`.
+#[derive(Serialize)]
+struct Listing {
+    devices: Vec<Summary>,
+}
+
+const HEADER: [&str; 11] = [
+    "NAME",
+    "SIZE",
+    "OFFSET",
+    "LIMIT",
+    "SECTOR",
+    "RO",
+    "AUTOCLEAR",
+    "PARTSCAN",
+    "DIRECT",
+    "DRIVER",
+    "BACK-FILE",
+];
+
+/// Which columns hold numbers.
+const NUMBERS: std::ops::Range<usize> = 1..5;
+
+/// Lists what is attached. If that is nothing, there is no header either, as in losetup.
+pub fn run(args: &cli::List) -> Result<()> {
+    let attached = device::attached();
+    if args.json {
+        let devices = attached.iter().map(Summary::of).collect();
+        return output::print_json(&Listing { devices });
+    }
+    if attached.is_empty() {
+        return Ok(());
+    }
+    let mut rows = vec![HEADER.map(str::to_owned)];
+    rows.extend(attached.iter().map(row));
+    output::print(&table(&rows))
+}
+
+fn row(attachment: &Attachment) -> [String; HEADER.len()] {
+    let (image, deleted) = attachment.image();
+    let deleted = if deleted { " (deleted)" } else { "" };
+    [
+        attachment.device.node().display().to_string(),
+        attachment.size.to_string(),
+        attachment.offset.to_string(),
+        attachment.size_limit.to_string(),
+        attachment.sector_size.to_string(),
+        yes_no(attachment.read_only).to_owned(),
+        yes_no(attachment.autoclear).to_owned(),
+        yes_no(attachment.partscan).to_owned(),
+        yes_no(attachment.direct).to_owned(),
+        attachment.driver.id().to_owned(),
+        format!("{}{deleted}", printable(image.as_os_str())),
+    ]
+}
+
+/// Sets rows in columns. The last column is as wide as it likes.
+fn table<const N: usize>(rows: &[[String; N]]) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or_default();
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let _ = if column + 1 == N {
+                writeln!(text, "{cell}")
+            } else if NUMBERS.contains(&column) {
+                write!(text, "{cell:>width$} ")
+            } else {
+                write!(text, "{cell:<width$} ")
+            };
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up() {
+        let row = |cells: [&str; 3]| cells.map(str::to_owned);
+        let text = table(&[row(["NAME", "SIZE", "FILE"]), row(["a", "16777216", "/x"])]);
+        assert_eq!(text, "NAME     SIZE FILE\na    16777216 /x\n");
+    }
+}

@@ -1,0 +1,46 @@
+//! `floop`: makes a file a block device, and takes it apart again.
+//!
+//! It drives the floop module where that is loaded and the in-tree loop driver where it is not.
+//! `docs/command.md` describes its output and exit codes.
+
+mod attach;
+mod cli;
+mod content;
+mod detach;
+mod device;
+mod dio;
+mod driver;
+mod error;
+mod hold;
+mod image;
+mod ioctl;
+mod list;
+mod output;
+mod report;
+mod size;
+mod status;
+mod users;
+mod wait;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Command};
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Attach(args) => attach::run(&args),
+        Command::Detach(args) => detach::run(&args),
+        Command::List(args) => list::run(&args),
+        Command::Status(args) => status::run(&args),
+        Command::Hold => hold::run(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::complain(&error.to_string());
+            error.exit.into()
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! A device as the command shows it, to people and as JSON. `docs/command.md` has the schema.
+
+use std::fmt::Write as _;
+use std::fs::File;
+
+use serde::Serialize;
+
+use crate::device::{self, Attachment, Driver};
+use crate::image::Identity;
+use crate::output::printable;
+use crate::users::Users;
+use crate::{dio, ioctl, size, users};
+
+/// What `list` shows of each device.
+#[derive(Debug, Serialize)]
+pub struct Summary {
+    pub device: String,
+    pub driver: &'static str,
+    pub driver_version: Option<String>,
+    pub backing_file: String,
+    pub deleted: bool,
+    pub size: u64,
+    pub offset: u64,
+    pub size_limit: u64,
+    pub sector_size: u64,
+    pub read_only: bool,
+    pub autoclear: bool,
+    pub partscan: bool,
+    pub direct: bool,
+}
+
+/// What `status` and `attach` show beyond that.
+#[derive(Debug, Serialize)]
+pub struct Details {
+    #[serde(flatten)]
+    pub summary: Summary,
+    pub direct_reason: Option<String>,
+    pub partitions: Vec<PartitionSummary>,
+    pub users: Users,
+    #[serde(skip)]
+    driver: Driver,
+}
+
+/// A partition in `status`.
+#[derive(Debug, Serialize)]
+pub struct PartitionSummary {
+    pub device: String,
+    pub number: u64,
+    pub start: u64,
+    pub size: u64,
+}
+
+impl Summary {
+    /// Of a device.
+    pub fn of(attachment: &Attachment) -> Self {
+        let (image, deleted) = attachment.image();
+        Self {
+            device: attachment.device.node().display().to_string(),
+            driver: attachment.driver.id(),
+            driver_version: device::module_version(attachment.device.family),
+            backing_file: image.to_string_lossy().into_owned(),
+            deleted,
+            size: attachment.size,
+            offset: attachment.offset,
+            size_limit: attachment.size_limit,
+            sector_size: attachment.sector_size,
+            read_only: attachment.read_only,
+            autoclear: attachment.autoclear,
+            partscan: attachment.partscan,
+            direct: attachment.direct,
+        }
+    }
+}
+
+impl Details {
+    /// Of a device, with the file by which it is open, if it is.
+    pub fn of(attachment: &Attachment, open: Option<&File>) -> Self {
+        // Who may not open the device sees all but who the image is.
+        let status = match open {
+            Some(file) => ioctl::status(file).ok(),
+            None => {
+                File::open(attachment.device.node()).ok().and_then(|file| ioctl::status(file).ok())
+            }
+        };
+        let identity = status.as_ref().map(Identity::of_attached);
+        Self {
+            summary: Summary::of(attachment),
+            direct_reason: dio::reason(attachment, identity),
+            partitions: attachment
+                .device
+                .partitions()
+                .into_iter()
+                .map(|partition| PartitionSummary {
+                    device: partition.node.display().to_string(),
+                    number: partition.number,
+                    start: partition.start,
+                    size: partition.size,
+                })
+                .collect(),
+            users: users::of(attachment.device),
+            driver: attachment.driver,
+        }
+    }
+
+    /// For people: a line for each fact.
+    pub fn lines(&self) -> String {
+        let mut text = String::new();
+        let mut line = |name: &str, value: &str| {
+            let _ = writeln!(text, "{:<16}{value}", format!("{name}:"));
+        };
+        let summary = &self.summary;
+        line("device", &summary.device);
+        let version = summary.driver_version.as_ref().map(|version| format!(", {version}"));
+        line("driver", &format!("{}{}", self.driver, version.unwrap_or_default()));
+        let deleted = if summary.deleted { " (deleted)" } else { "" };
+        line("image", &format!("{}{deleted}", printable(summary.backing_file.as_ref())));
+        line("size", &bytes(summary.size));
+        line("offset", &bytes(summary.offset));
+        let limit = summary.size_limit;
+        line("size limit", &if limit == 0 { "none".to_owned() } else { bytes(limit) });
+        line("sector size", &summary.sector_size.to_string());
+        line("read-only", yes_no(summary.read_only));
+        line("autoclear", yes_no(summary.autoclear));
+        line("partition scan", yes_no(summary.partscan));
+        match &self.direct_reason {
+            Some(why) => line("direct I/O", &format!("no: {why}")),
+            None => line("direct I/O", "yes"),
+        }
+        for partition in &self.partitions {
+            let place = format!("{} at {}", bytes(partition.size), bytes(partition.start));
+            line("partition", &format!("{}, {place}", partition.device));
+        }
+        if !self.users.is_empty() {
+            line("used", &self.users.describe());
+        }
+        text
+    }
+}
+
+fn bytes(size: u64) -> String {
+    match size::human(size) {
+        Some(human) => format!("{size} ({human})"),
+        None => size.to_string(),
+    }
+}
+
+/// A flag for people.
+pub fn yes_no(flag: bool) -> &'static str {
+    if flag { "yes" } else { "no" }
+}
