@@ -14,6 +14,7 @@ Exit status: 0 all cases ran (whether they passed is in the results),
 3 the rest needs a fresh machine.
 """
 
+import contextlib
 import ctypes
 import errno
 import json
@@ -73,6 +74,19 @@ def mounts():
         return [line.split()[4] for line in f]
 
 
+def empty_disks():
+    """The machine's disks that the root is not on, by name."""
+    with open("/proc/self/mountinfo") as f:
+        mounted = {line.split()[2] for line in f}
+    return sorted(
+        p.name
+        for p in pathlib.Path("/sys/block").iterdir()
+        if re.fullmatch(r"nvme\d+n\d+|vd[a-z]+", p.name)
+        and (p / "dev").read_text().strip() not in mounted
+        and not list(p.glob(f"{p.name}*/partition"))
+    )
+
+
 def bound_devices():
     """Attached loop devices of either driver, by name."""
     return sorted(
@@ -125,11 +139,7 @@ class Machine:
         self.prefix = "floop" if self.mode == "side-by-side" else "loop"
         self.module = "floop" if self.mode == "side-by-side" else "loop"
         self.project = plan["project"]
-        self.disks = sorted(
-            str(p.name)
-            for p in pathlib.Path("/sys/block").iterdir()
-            if re.fullmatch(r"nvme\d+n\d+|vd[a-z]+", p.name)
-        )
+        self.disks = empty_disks()
         if self.mode == "in-tree":
             subprocess.run(["modprobe", "loop"], check=True)
         self.parameters = self.read_parameters()
@@ -157,10 +167,8 @@ class Machine:
         deadline = time.monotonic() + 20
         while pids and time.monotonic() < deadline:
             for pid in pids:
-                try:
+                with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
             time.sleep(0.1)
             reap()
             pids = descendants()
@@ -353,7 +361,7 @@ def run_case(case, plan, machine, kernel_log):
         f.flush()
         os.fsync(f.fileno())
     os.rename(new, results / f"{slug}.json")
-    kernel_log.say(f"{case['id']} {'failed: ' + problems[0] if problems else 'passed'}")
+    kernel_log.say(f"{case['id']} {'failed' if problems else 'passed'}")
     kernel_log.read()
     return problems, seconds, fresh
 

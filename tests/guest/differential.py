@@ -1,0 +1,515 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The same scenario on two drivers, and what they answer compared.
+
+A case is a file of scenarios, functions marked @scenario that get a Driver `d`
+and do something with its devices. What they see goes into a transcript:
+`d.see(label, value)`, and `d.call(label, function, ...)`, which sees "ok" or
+the errno's name. run() lets every scenario do its work with the kernel's own
+loop driver and with ours, in the same machine, and compares the transcripts
+line by line. They must be equal but for DIFFERENCES below.
+A case ends with run(); `same-X.py NAME...` as the case runs only those scenarios.
+
+Side by side both drivers are there at once. In drop-in mode they take turns:
+ours goes, the kernel's own comes, and back. With the kernel's own driver alone
+(mode in-tree) it is compared with itself: what a scenario sees must not change
+from one run to the next.
+"""
+
+import contextlib
+import ctypes
+import glob
+import os
+import pathlib
+import re
+import select
+import socket
+import subprocess
+import sys
+import time
+import traceback
+
+import loopctl
+from loopctl import FLAG_NAMES, Control, Device, errno_name
+
+SCENARIOS = []
+
+
+class Difference:
+    """Something that is not as in the in-tree driver, on purpose."""
+
+    def __init__(self, reason, label, allowed):
+        self.reason = reason
+        self.label = re.compile(label)
+        self.allowed = allowed  # (theirs, ours) -> bool
+        self.seen = 0
+
+
+def plus_direct(theirs, ours):
+    """The flags are the same and direct-io, or the same without it."""
+    t, o = set(theirs.split("|")), set(ours.split("|"))
+    return t - {"none"} == o - {"direct-io", "none"}
+
+
+# What floop does differently, and why. A scenario allows a difference by name:
+# @scenario("cut-image"). Nothing else may differ.
+DIFFERENCES = {
+    "dio-default": [
+        Difference(
+            "direct I/O is on where the image allows it, without being asked for",
+            r"\bflags$",
+            plus_direct,
+        ),
+        Difference(
+            "direct I/O is on where the image allows it, without being asked for",
+            r"\bloop/dio$",
+            lambda theirs, ours: (theirs, ours) == ("0", "1"),
+        ),
+        Difference(
+            "direct I/O passes the user's memory on: the image's alignment holds for it",
+            r"\bqueue/dma_alignment$",
+            lambda theirs, ours: int(ours) >= 3,
+        ),
+    ],
+    "sysfs-files": [
+        Difference(
+            "sysfs says which driver serves and why I/O is direct or not",
+            r"\bloop/$",
+            lambda theirs, ours: (
+                set(ours.split()) - {"driver", "dio_reason"} == set(theirs.split())
+            ),
+        ),
+    ],
+    "bio-based": [
+        Difference(
+            "the device has no request queue of its own, and nothing of one to set",
+            r"\bqueue/(nr_requests|scheduler|rq_affinity|io_timeout|wbt_lat_usec|nomerges|io_poll"
+            r"|io_poll_delay|add_random|iostats|async_depth|iostats_passthrough)$",
+            lambda theirs, ours: True,
+        ),
+        Difference(
+            "there are no hardware queues",
+            r"\bhas mq/$",
+            lambda theirs, ours: True,
+        ),
+        Difference(
+            "FUA is passed on to the image instead of being made of a flush",
+            r"\bqueue/fua$",
+            lambda theirs, ours: (theirs, ours) == ("0", "1"),
+        ),
+    ],
+    "cut-image": [
+        Difference(
+            "a write beyond the end of a cut image fails, it does not grow the image again",
+            r"\bbeyond the cut$",
+            lambda theirs, ours: (theirs, ours) == ("ok", "EIO"),
+        ),
+    ],
+}
+
+
+def scenario(*allowed, strict=False):
+    """Mark a scenario; it allows these differences, and dio-default unless it is strict."""
+
+    def mark(function):
+        function.allowed = allowed if strict else (*allowed, "dio-default")
+        SCENARIOS.append(function)
+        return function
+
+    return mark
+
+
+class Uevents:
+    """The kernel's uevents about block devices, as udev gets them."""
+
+    def __init__(self, prefix):
+        self.prefix = prefix
+        self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 15)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        self.socket.bind((0, 1))
+
+    def read(self, quiet=0.3):
+        """All that came, until nothing comes for a while."""
+        events = []
+        while select.select([self.socket], [], [], quiet)[0]:
+            fields = self.socket.recv(1 << 16).split(b"\0")
+            env = dict(f.decode().split("=", 1) for f in fields[1:] if b"=" in f)
+            if env.get("SUBSYSTEM") == "block" and env.get("DEVNAME", "").startswith(self.prefix):
+                events.append(env)
+        return events
+
+    def close(self):
+        self.socket.close()
+
+
+class Driver:
+    """One of the drivers, with everything a scenario makes through it."""
+
+    def __init__(self, name, prefix):
+        self.name = name
+        self.prefix = prefix
+        self.lines = []
+        self.stack = contextlib.ExitStack()
+        self.count = 0
+        self.work = pathlib.Path(os.environ["WORK"])
+
+    # What is seen
+
+    def see(self, label, value):
+        """A line of the transcript. Names of devices look alike in all drivers."""
+        self.lines.append((label, str(value).replace("floop", "loop")))
+
+    def call(self, label, function, *args, **kwargs):
+        """Call it, see what becomes of it; the result, or None if it failed."""
+        try:
+            result = function(*args, **kwargs)
+        except OSError as e:
+            self.see(label, errno_name(e))
+            return None
+        self.see(label, "ok")
+        return result
+
+    def status(self, label, device):
+        """See everything that LOOP_GET_STATUS64 says."""
+        try:
+            info = device.get_status64()
+        except OSError as e:
+            self.see(f"{label}: status", errno_name(e))
+            return
+        self.see(f"{label}: offset", info.lo_offset)
+        self.see(f"{label}: sizelimit", info.lo_sizelimit)
+        self.see(f"{label}: flags", flag_names(info.lo_flags))
+        self.see(f"{label}: name", info.lo_file_name.decode(errors="replace"))
+        self.see(f"{label}: crypt", (info.lo_encrypt_type, info.lo_encrypt_key_size))
+        self.see(f"{label}: size", device.size())
+
+    def attr(self, device, name):
+        try:
+            return pathlib.Path(f"/sys/block/{device.name}/{name}").read_text().strip()
+        except OSError as e:
+            return errno_name(e)
+
+    def see_attrs(self, label, device, *names):
+        for name in names:
+            self.see(f"{label}: {name}", self.attr(device, name))
+
+    def detached(self, device):
+        """The same device unbound and open, if need be by clearing it."""
+        if os.path.exists(f"/sys/block/{device.name}/loop"):
+            device.clr_fd()
+            device.close()
+            device.fd = os.open(device.path, os.O_RDWR | os.O_CLOEXEC)
+        return device
+
+    # What is made; all of it goes when the scenario is over
+
+    def image(self, size=1 << 20, path=None):
+        """A file of zeros whose sectors begin with their number."""
+        self.count += 1
+        path = path or self.work / f"image-{self.count}"
+        with open(path, "wb") as f:
+            for at in range(0, min(size, 64 << 10) - 15, 512):
+                f.seek(at)
+                f.write(f"sector {at >> 9:8}".encode())
+            f.truncate(size)
+        self.stack.callback(lambda: path.unlink(missing_ok=True))
+        return path
+
+    def open(self, path, flags=os.O_RDWR):
+        fd = os.open(path, flags | os.O_CLOEXEC)
+        self.stack.callback(close_quietly, fd)
+        return fd
+
+    def number(self):
+        """A number no device has."""
+        self.count += 1
+        return 40 + self.count
+
+    def device(self, flags=os.O_RDWR):
+        """A new unbound device, open."""
+        with Control(self.prefix) as c:
+            n = c.add(self.number())
+        self.stack.callback(self.take_away, n)
+        return self.reopen(loopctl.wait_for_node(f"/dev/{self.prefix}{n}"), flags)
+
+    def reopen(self, device, flags=os.O_RDWR):
+        """The same device, opened once more."""
+        path = device if isinstance(device, str) else device.path
+        return self.stack.enter_context(Device(path, flags))
+
+    def bound(self, size=1 << 20, flags=0, image=None, open_flags=os.O_RDWR, **kwargs):
+        """A new device bound to a new image."""
+        device = self.device(open_flags if open_flags == os.O_RDONLY else os.O_RDWR)
+        device.image = image or self.image(size)
+        device.configure(self.open(device.image, open_flags), flags=flags, **kwargs)
+        return device
+
+    def uevents(self):
+        return self.stack.enter_context(contextlib.closing(Uevents(self.prefix)))
+
+    def see_uevents(self, label, uevents, keys=("DISK_RO", "RESIZE", "DISK_MEDIA_CHANGE")):
+        for n, env in enumerate(uevents.read()):
+            number = re.sub(r"^\D+\d+", "", env["DEVNAME"])
+            text = f"{env['ACTION']} {env['DEVTYPE']}{' ' + number if number else ''}"
+            for key in keys:
+                if key in env:
+                    text += f" {key}={env[key]}"
+            seq = int(env.get("DISKSEQ", 0))
+            if seq:
+                text += f" DISKSEQ+{seq - self.last_seq.get(env['DEVNAME'], seq)}"
+                self.last_seq[env["DEVNAME"]] = seq
+            self.see(f"{label}: uevent {n + 1}", text)
+
+    def take_away(self, n):
+        """Clear and remove a device, whatever state it is in."""
+        path = f"/dev/{self.prefix}{n}"
+        end = time.monotonic() + 30
+        while os.path.exists(f"/sys/block/{self.prefix}{n}"):
+            with contextlib.suppress(OSError), Device(path, os.O_RDONLY) as device:
+                device.clr_fd()
+            with contextlib.suppress(OSError), Control(self.prefix) as c:
+                c.remove(n)
+                return
+            if time.monotonic() > end:
+                raise TimeoutError(f"{path} cannot be removed")
+            time.sleep(0.05)
+
+    def transcript(self, function):
+        self.lines = []
+        self.count = 0
+        self.last_seq = {}
+        before = self.numbers()
+        with contextlib.ExitStack() as self.stack:
+            function(self)
+        for n in self.numbers() - before:
+            self.take_away(n)
+        return self.lines
+
+    def numbers(self):
+        names = (p.name for p in pathlib.Path("/sys/block").glob(f"{self.prefix}[0-9]*"))
+        return {int(n[len(self.prefix) :]) for n in names}
+
+
+def close_quietly(fd):
+    with contextlib.suppress(OSError):
+        os.close(fd)
+
+
+def flag_names(flags):
+    names = [name for bit, name in FLAG_NAMES.items() if flags & bit]
+    other = flags & ~sum(FLAG_NAMES)
+    return "|".join(names + ([hex(other)] if other else [])) or "none"
+
+
+def as_nobody(function, *args):
+    """Call it in a child without privileges: what it returns, as text, or the errno's name."""
+    r, w = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        text = "?"
+        try:
+            os.setgroups([])
+            os.setresgid(65534, 65534, 65534)
+            os.setresuid(65534, 65534, 65534)
+            function(*args)
+            text = "ok"
+        except OSError as e:
+            text = errno_name(e)
+        except Exception as e:
+            text = repr(e)
+        finally:
+            os.write(w, text.encode())
+            os._exit(0)
+    os.close(w)
+    with open(r) as f:
+        text = f.read()
+    os.waitpid(pid, 0)
+    return text
+
+
+# ioctls of a 32-bit program: int 0x80 from 64-bit code takes the kernel's 32-bit
+# entry (compat_ioctl), as long as the pointer fits into 32 bits.
+
+_CODE = bytes.fromhex(
+    "53"  # push %rbx
+    "b836000000"  # mov $54, %eax (ioctl)
+    "89fb"  # mov %edi, %ebx
+    "89f1"  # mov %esi, %ecx
+    "cd80"  # int $0x80 (the third argument is in %edx already)
+    "4863c0"  # movslq %eax, %rax
+    "5b"  # pop %rbx
+    "c3"  # ret
+)
+_compat = {}
+
+
+def _compat_setup():
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t) + (ctypes.c_int,) * 3 + (ctypes.c_long,)
+    rwx, private_anonymous_32bit = 7, 0x62
+    page = libc.mmap(None, 8192, rwx, private_anonymous_32bit, -1, 0)
+    if page in (None, ctypes.c_void_p(-1).value):
+        raise OSError(ctypes.get_errno(), "mmap")
+    ctypes.memmove(page, _CODE, len(_CODE))
+    function = ctypes.CFUNCTYPE(ctypes.c_long, ctypes.c_int, ctypes.c_uint, ctypes.c_uint)(page)
+    _compat.update(function=function, data=page + 4096)
+
+
+def ioctl32(fd, request, arg=0):
+    """ioctl(2) as a 32-bit program does it; arg as for loopctl.ioctl."""
+    if not _compat:
+        _compat_setup()
+    if arg is None:
+        arg = 0
+    if isinstance(arg, int):
+        r = _compat["function"](fd, request, arg & 0xFFFFFFFF)
+    else:
+        size = ctypes.sizeof(arg)
+        ctypes.memmove(_compat["data"], ctypes.addressof(arg), size)
+        r = _compat["function"](fd, request, _compat["data"])
+        ctypes.memmove(ctypes.addressof(arg), _compat["data"], size)
+    if r < 0:
+        raise OSError(-r, os.strerror(-r))
+    return r
+
+
+# The two drivers
+
+
+def in_tree_module():
+    (path,) = glob.glob(f"/lib/modules/{os.uname().release}/kernel/drivers/block/loop.ko*")
+    return path
+
+
+def command(*args):
+    subprocess.run(args, check=True)
+
+
+def load(*args):
+    command("insmod", *args)
+    prefix = "floop" if "floop" in os.path.basename(args[0]) else "loop"
+    end = time.monotonic() + 30
+    while not os.path.exists(f"/dev/{prefix}-control"):
+        if time.monotonic() > end:
+            raise TimeoutError(f"/dev/{prefix}-control did not appear")
+        time.sleep(0.05)
+
+
+def unload(module):
+    for _ in range(100):
+        if subprocess.run(["rmmod", module], check=False, capture_output=True).returncode == 0:
+            return
+        time.sleep(0.1)  # something, udev say, still has a device open
+    command("rmmod", module)
+
+
+@contextlib.contextmanager
+def udev_holds_still():
+    """No udev worker opens our devices while we look at who has them open."""
+    udev = ["udevadm", "control"]
+    command("udevadm", "settle", "-t", "60")
+    command(*udev, "--stop-exec-queue")
+    try:
+        yield
+    finally:
+        command(*udev, "--start-exec-queue")
+        command("udevadm", "settle", "-t", "60")
+
+
+@contextlib.contextmanager
+def in_tree():
+    """The kernel's own driver."""
+    mode = os.environ["DRIVER_MODE"]
+    if mode == "in-tree":
+        with udev_holds_still():
+            yield Driver("in-tree", "loop")
+        return
+    if mode == "drop-in":
+        unload("loop")
+    load(in_tree_module())
+    try:
+        with udev_holds_still():
+            yield Driver("in-tree", "loop")
+    finally:
+        unload("loop")
+        if mode == "drop-in":
+            load(os.environ["MODULE_FILE"])
+
+
+@contextlib.contextmanager
+def ours():
+    with udev_holds_still():
+        yield Driver("floop", os.environ["PREFIX"])
+
+
+def transcripts(driver):
+    """Of all scenarios: {name: lines}, a failure of the scenario itself being a line."""
+    result = {}
+    for function in SCENARIOS:
+        try:
+            result[function.__name__] = driver.transcript(function)
+        except Exception:
+            text = traceback.format_exc().strip().split("\n")
+            result[function.__name__] = [*driver.lines, ("the scenario ends here", text[-1])]
+            print(f"--- {function.__name__} on {driver.name}")
+            print("\n".join(text), flush=True)
+    return result
+
+
+def explained(function, label, theirs, ours):
+    for name in function.allowed:
+        for difference in DIFFERENCES[name]:
+            if difference.label.search(label) and difference.allowed(theirs, ours):
+                difference.seen += 1
+                return difference
+    return None
+
+
+def compare(function, theirs, ours):
+    """Prints what differs; the number of lines that must not."""
+    bad = 0
+    print(f"--- {function.__name__.replace('_', ' ')}: {function.__doc__ or ''}")
+    if [label for label, _ in theirs] != [label for label, _ in ours]:
+        t, o = [x[0] for x in theirs], [x[0] for x in ours]
+        n = next(
+            (i for i, (a, b) in enumerate(zip(t, o, strict=False)) if a != b), min(len(t), len(o))
+        )
+        for who, lines in (("in-tree", theirs), ("floop", ours)):
+            for label, value in lines[max(0, n - 1) : n + 3]:
+                print(f"    {who}: {label}: {value}")
+        print(f"BAD the transcripts part at line {n + 1}")
+        bad += 1
+    for (label, t), (label2, o) in zip(theirs, ours, strict=False):
+        if label != label2:
+            break
+        if t == o:
+            continue
+        difference = explained(function, label, t, o)
+        if difference:
+            print(f"    {label}: in-tree {t}, floop {o}: {difference.reason}")
+        else:
+            print(f"BAD {label}: in-tree {t}, floop {o}")
+            bad += 1
+    if any(label == "the scenario ends here" for label, _ in [*theirs, *ours]):
+        print("BAD the scenario did not get to its end")
+        bad += 1
+    print(f"    {len(ours)} lines compared", flush=True)
+    return bad
+
+
+def run():
+    """The end of every case: all its scenarios on both drivers."""
+    if len(sys.argv) > 1:
+        SCENARIOS[:] = [s for s in SCENARIOS if s.__name__ in sys.argv[1:]]
+    with in_tree() as driver:
+        theirs = transcripts(driver)
+    with ours() as driver:
+        mine = transcripts(driver)
+    if os.environ.get("TRANSCRIPT"):
+        for name, lines in mine.items():
+            print(f"=== {name}")
+            for label, value in lines:
+                print(f"    {label}: {value}")
+    bad = sum(compare(f, theirs[f.__name__], mine[f.__name__]) for f in SCENARIOS)
+    print(f"{len(SCENARIOS)} scenarios, {bad} unexplained differences")
+    sys.exit(1 if bad else 0)
