@@ -36,7 +36,7 @@ mount -t tmpfs -o mode=1777 tmpfs /var/tmp
 for driver in $DRIVERS; do
 	modprobe "$driver" || fail "modprobe $driver"
 done
-udevadm trigger --action=add --subsystem-match=block --subsystem-match=mem --subsystem-match=misc
+udevadm trigger --action=add --subsystem-match=block
 if [ -n "$MODULE" ]; then
 	message=$(insmod "$MODULE" 2>&1) || fail "insmod $MODULE: $message"
 fi
