@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Direct I/O for memory that it can't take as it is: file systems make bios of
+ * memory that is aligned to less than the disk's DMA engine wants. It goes
+ * through a buffer of the image's own, a piece at a time, one I/O at a time:
+ * slow, but without allocation. (Buffered I/O is no way out: next to direct I/O
+ * to the rest of the same page it loses data.)
+ */
+#include <linux/bvec.h>
+#include <linux/fs.h>
+#include <linux/mutex.h>
+#include <linux/uio.h>
+
+#include "bounce.h"
+#include "image.h"
+#include "io.h"
+#include "rw.h"
+
+static ssize_t bounce_piece(struct floop_io *io)
+{
+	bool write = bio_op(io->bio) == REQ_OP_WRITE;
+	struct floop_image *image = io->image;
+	struct file *file = image->file;
+	struct kiocb iocb = {
+		.ki_filp = file,
+		.ki_pos = floop_rw_pos(io),
+		.ki_ioprio = io->iocb.ki_ioprio,
+		.ki_flags = io->iocb.ki_flags | IOCB_DIRECT,
+	};
+	struct iov_iter memory, buffer;
+	struct bio_vec bvec;
+	size_t bytes;
+	ssize_t ret;
+
+	floop_rw_iter(io, &memory);
+	bytes = min_t(size_t, iov_iter_count(&memory), image->bounce_size);
+	bvec_set_virt(&bvec, image->bounce, bytes);
+	iov_iter_bvec(&buffer, write ? ITER_SOURCE : ITER_DEST, &bvec, 1,
+		      bytes);
+
+	if (!write) {
+		ret = file->f_op->read_iter(&iocb, &buffer);
+		if (ret > 0 && copy_to_iter(image->bounce, ret, &memory) != ret)
+			ret = -EFAULT;
+		return ret;
+	}
+	if (copy_from_iter(image->bounce, bytes, &memory) != bytes)
+		return -EFAULT;
+	if (!image->is_bdev)
+		file_start_write(file);
+	ret = file->f_op->write_iter(&iocb, &buffer);
+	if (!image->is_bdev)
+		file_end_write(file);
+	return ret;
+}
+
+/**
+ * floop_bounce() - read or write through the image's own buffer
+ * @io: the I/O, its iocb's flags set
+ *
+ * Context: A worker of the image, in its reclaim scope. Sleeps.
+ */
+void floop_bounce(struct floop_io *io)
+{
+	struct floop_image *image = io->image;
+	unsigned int size = io->bio->bi_iter.bi_size, before = io->done;
+	ssize_t ret = 0;
+
+	mutex_lock(&image->bounce_lock);
+	while (io->done < size) {
+		ret = bounce_piece(io);
+		if (ret <= 0)
+			break;
+		io->done += ret;
+	}
+	mutex_unlock(&image->bounce_lock);
+
+	if (io->done < size) {
+		floop_rw_end(io, ret);
+		return;
+	}
+	/* Ends what was done here as one call to the file system would. */
+	ret = size - before;
+	io->done = before;
+	floop_rw_end(io, ret);
+}

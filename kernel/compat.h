@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Differences between the kernels that floop is built for, each with the
+ * version that ended it. Nothing else in the driver asks for a version.
+ */
+#ifndef FLOOP_COMPAT_H
+#define FLOOP_COMPAT_H
+
+#include <linux/blk-mq.h>
+#include <linux/sched/mm.h>
+#include <linux/version.h>
+
+/*
+ * Until 6.14 (1e1a9cecfab3, "block: force noio scope in blk_mq_freeze_queue")
+ * the freezer itself had to see to it that no allocation under a frozen queue
+ * waits for I/O to that queue.
+ */
+static inline unsigned int floop_freeze_queue(struct request_queue *q)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 14, 0)
+	unsigned int memflags = memalloc_noio_save();
+
+	blk_mq_freeze_queue(q);
+	return memflags;
+#else
+	return blk_mq_freeze_queue(q);
+#endif
+}
+
+static inline void floop_unfreeze_queue(struct request_queue *q,
+					unsigned int memflags)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 14, 0)
+	blk_mq_unfreeze_queue(q);
+	memalloc_noio_restore(memflags);
+#else
+	blk_mq_unfreeze_queue(q, memflags);
+#endif
+}
+
+/* 7.0 has bdev_rot(), 7.1 no bdev_nonrot() any more. */
+static inline bool floop_bdev_rotational(struct block_device *bdev)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
+	return !bdev_nonrot(bdev);
+#else
+	return bdev_rot(bdev);
+#endif
+}
+
+#endif /* FLOOP_COMPAT_H */

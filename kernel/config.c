@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Attaching a device (LOOP_CONFIGURE, LOOP_SET_FD), putting another image in
+ * place (LOOP_CHANGE_FD), and detaching it (LOOP_CLR_FD, autoclear). The order
+ * of the checks is the in-tree driver's: it decides which errno a caller sees.
+ */
+#include <linux/blkdev.h>
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/module.h>
+#include <linux/pagemap.h>
+
+#include "compat.h"
+#include "config.h"
+#include "device.h"
+#include "image.h"
+#include "limits.h"
+#include "status.h"
+#include "sysfs.h"
+
+#define CONFIGURE_FLAGS	(LO_FLAGS_READ_ONLY | LO_FLAGS_AUTOCLEAR | \
+			 LO_FLAGS_PARTSCAN | LO_FLAGS_DIRECT_IO)
+
+/*
+ * Held, before a device's lock, while images on other devices of ours are
+ * looked at, and while a device's image changes under them.
+ */
+static DEFINE_MUTEX(topology_lock);
+
+static int config_lock(struct floop_device *dev, bool topology)
+{
+	int err;
+
+	if (topology) {
+		err = mutex_lock_killable(&topology_lock);
+		if (err)
+			return err;
+	}
+	err = mutex_lock_killable(&dev->lock);
+	if (err && topology)
+		mutex_unlock(&topology_lock);
+	return err;
+}
+
+static void config_unlock(struct floop_device *dev, bool topology)
+{
+	mutex_unlock(&dev->lock);
+	if (topology)
+		mutex_unlock(&topology_lock);
+}
+
+static void set_image(struct floop_device *dev, struct floop_image *image)
+{
+	spin_lock(&dev->image_lock);
+	dev->image = image;
+	spin_unlock(&dev->image_lock);
+}
+
+/*
+ * What is dirty in the image's page cache has to be on the disk before direct
+ * I/O goes past it, and what is clean is of no more use.
+ */
+static void settle_cache(struct floop_image *image)
+{
+	vfs_fsync(image->file, 0);
+	if (image->direct)
+		invalidate_mapping_pages(image->file->f_mapping, 0, -1);
+}
+
+/*
+ * Everything between the checks and the uevent. Failing leaves the device as it
+ * was; the caller keeps its reference to @file then.
+ */
+static int bind_image(struct floop_device *dev, struct file *file,
+		      const struct loop_config *config, bool read_only)
+{
+	const struct loop_info64 *info = &config->info;
+	struct gendisk *disk = dev->disk;
+	unsigned int block_size = config->block_size;
+	struct floop_image *image;
+	sector_t size;
+	bool asked;
+	int err;
+
+	image = floop_image_open(dev, file, info->lo_offset, read_only);
+	if (IS_ERR(image))
+		return PTR_ERR(image);
+	size = floop_image_sectors(file, info->lo_offset, info->lo_sizelimit);
+	asked = (info->lo_flags & LO_FLAGS_DIRECT_IO) ||
+		(file->f_flags & O_DIRECT);
+
+	dev->want_direct = true;
+	dev->flags = info->lo_flags;
+	if (read_only)
+		dev->flags |= LO_FLAGS_READ_ONLY;
+	if (!block_size)
+		block_size = floop_limits_block_size(image, size, asked);
+	err = floop_limits_attach(dev, image, block_size, asked);
+	if (err) {
+		dev->flags = 0;
+		get_file(file);
+		floop_image_close(image);
+		return err;
+	}
+
+	dev_set_uevent_suppress(disk_to_dev(disk), 1);
+	disk_force_media_change(disk);
+	set_disk_ro(disk, read_only);
+	dev->size_limit = info->lo_sizelimit;
+	strscpy(dev->name, info->lo_file_name, LO_NAME_SIZE);
+	settle_cache(image);
+	set_image(dev, image);
+	floop_sysfs_add(dev);
+	floop_status_set_size(dev, size);
+
+	if (floop_device_scans_always())
+		dev->flags |= LO_FLAGS_PARTSCAN;
+	if (dev->flags & LO_FLAGS_PARTSCAN)
+		clear_bit(GD_SUPPRESS_PART_SCAN, &disk->state);
+	/* Pairs with smp_rmb() in floop_image_check_cycle(). */
+	smp_store_release(&dev->state, FLOOP_BOUND);
+
+	dev_set_uevent_suppress(disk_to_dev(disk), 0);
+	kobject_uevent(&disk_to_dev(disk)->kobj, KOBJ_CHANGE);
+	return 0;
+}
+
+/**
+ * floop_configure() - attach a device to an image
+ * @dev: the device
+ * @mode: how the caller opened it
+ * @bdev: the block device that the caller opened
+ * @config: the image's descriptor, and how to show it
+ *
+ * Context: Process context. May sleep; takes the device's lock, the topology
+ * lock where the image is on a device of ours, and then, with neither, the
+ * disk's open_mutex for a partition scan.
+ * Return: 0; -EBADF, -EBUSY, -EINVAL, -EOVERFLOW, -EINTR, -ENOMEM.
+ */
+int floop_configure(struct floop_device *dev, blk_mode_t mode,
+		    struct block_device *bdev,
+		    const struct loop_config *config)
+{
+	bool exclusive = mode & BLK_OPEN_EXCL;
+	bool topology, scan, read_only;
+	struct file *file;
+	int err;
+
+	file = fget(config->fd);
+	if (!file)
+		return -EBADF;
+	err = floop_image_check(file);
+	if (err)
+		goto err_put;
+
+	/* The device's own: the caller has it open, so this can't fail. */
+	__module_get(THIS_MODULE);
+
+	/* Nobody who has the device to himself sees it change. */
+	if (!exclusive) {
+		err = bd_prepare_to_claim(bdev, floop_configure, NULL);
+		if (err)
+			goto err_module;
+	}
+
+	topology = floop_image_stacked(file);
+	err = config_lock(dev, topology);
+	if (err)
+		goto err_claim;
+
+	err = -EBUSY;
+	if (dev->state != FLOOP_UNBOUND)
+		goto err_unlock;
+	err = floop_image_check_cycle(file, dev);
+	if (err)
+		goto err_unlock;
+	err = -EINVAL;
+	if (config->info.lo_flags & ~CONFIGURE_FLAGS)
+		goto err_unlock;
+	err = floop_status_check(&config->info);
+	if (err)
+		goto err_unlock;
+
+	read_only = (config->info.lo_flags & LO_FLAGS_READ_ONLY) ||
+		    !(file->f_mode & FMODE_WRITE) || !(mode & BLK_OPEN_WRITE) ||
+		    !file->f_op->write_iter;
+	err = bind_image(dev, file, config, read_only);
+	if (err)
+		goto err_unlock;
+	scan = dev->flags & LO_FLAGS_PARTSCAN;
+	config_unlock(dev, topology);
+
+	if (scan)
+		floop_status_scan(dev);
+	if (!exclusive)
+		bd_abort_claiming(bdev, floop_configure);
+	return 0;
+
+err_unlock:
+	config_unlock(dev, topology);
+err_claim:
+	if (!exclusive)
+		bd_abort_claiming(bdev, floop_configure);
+err_module:
+	module_put(THIS_MODULE);
+err_put:
+	fput(file);
+	return err;
+}
+
+/* The part of LOOP_CHANGE_FD under the locks; returns the image to close. */
+static struct floop_image *exchange_image(struct floop_device *dev,
+					  struct file *file)
+{
+	struct request_queue *q = dev->disk->queue;
+	struct floop_image *old = dev->image, *new;
+	unsigned int memflags;
+	int err;
+
+	if (dev->state != FLOOP_BOUND)
+		return ERR_PTR(-ENXIO);
+	if (!(dev->flags & LO_FLAGS_READ_ONLY))
+		return ERR_PTR(-EINVAL);
+	err = floop_image_check_cycle(file, dev);
+	if (err)
+		return ERR_PTR(err);
+	if (floop_image_sectors(file, old->offset, dev->size_limit) !=
+	    floop_image_sectors(old->file, old->offset, dev->size_limit))
+		return ERR_PTR(-EINVAL);
+
+	new = floop_image_open(dev, file, old->offset, true);
+	if (IS_ERR(new))
+		return new;
+	new->direct = old->direct;
+	settle_cache(new);
+
+	disk_force_media_change(dev->disk);
+	memflags = floop_freeze_queue(q);
+	floop_direct_decide(dev, new, queue_logical_block_size(q), false);
+	set_image(dev, new);
+	floop_unfreeze_queue(q, memflags);
+	return old;
+}
+
+/**
+ * floop_change_fd() - put another image of the same size in place
+ * @dev: a read-only device
+ * @fd: the descriptor of the other image
+ *
+ * Context: Process context. May sleep; takes the topology lock and the device's
+ * lock, and freezes the queue.
+ * Return: 0; -EBADF, -ENXIO, -EINVAL, -EINTR, -ENOMEM.
+ */
+int floop_change_fd(struct floop_device *dev, int fd)
+{
+	struct device *ddev = disk_to_dev(dev->disk);
+	struct floop_image *old = NULL;
+	struct file *file;
+	bool scan = false;
+	int err;
+
+	file = fget(fd);
+	if (!file)
+		return -EBADF;
+	err = floop_image_check(file);
+	if (err) {
+		fput(file);
+		return err;
+	}
+
+	dev_set_uevent_suppress(ddev, 1);
+	err = config_lock(dev, true);
+	if (!err) {
+		old = exchange_image(dev, file);
+		err = PTR_ERR_OR_ZERO(old);
+		scan = !err && (dev->flags & LO_FLAGS_PARTSCAN);
+		config_unlock(dev, true);
+	}
+	dev_set_uevent_suppress(ddev, 0);
+
+	if (err) {
+		fput(file);
+	} else {
+		floop_image_close(old);
+		if (scan)
+			floop_status_scan(dev);
+	}
+	kobject_uevent(&ddev->kobj, KOBJ_CHANGE);
+	return err;
+}
+
+/**
+ * floop_clear_later() - detach at the last close
+ * @dev: the device
+ *
+ * The caller has the device open, so it is never detached here and now. If
+ * nobody else has, nobody else opens it any more.
+ *
+ * Context: Process context. Takes the topology lock, so that no other device
+ * takes this one for attached while it is about to go, and the device's lock.
+ * Return: 0; -ENXIO, -EINTR.
+ */
+int floop_clear_later(struct floop_device *dev)
+{
+	int err = config_lock(dev, true);
+
+	if (err)
+		return err;
+	if (dev->state != FLOOP_BOUND) {
+		err = -ENXIO;
+	} else {
+		dev->flags |= LO_FLAGS_AUTOCLEAR;
+		if (disk_openers(dev->disk) == 1)
+			WRITE_ONCE(dev->state, FLOOP_RUNDOWN);
+	}
+	config_unlock(dev, true);
+	return err;
+}
+
+/**
+ * floop_clear() - detach
+ * @dev: a device in %FLOOP_RUNDOWN
+ *
+ * Context: The last close, with the disk's open_mutex held: there is no opener,
+ * no I/O, and nobody to configure the device.
+ */
+void floop_clear(struct floop_device *dev)
+{
+	struct floop_image *image = dev->image;
+	struct gendisk *disk = dev->disk;
+	int err;
+
+	set_image(dev, NULL);
+	dev->size_limit = 0;
+	memset(dev->name, 0, LO_NAME_SIZE);
+	/* May still be about to change the limits. */
+	cancel_work_sync(&image->unsupported_work);
+	floop_limits_detach(dev);
+
+	invalidate_disk(disk);
+	floop_sysfs_remove(dev);
+	kobject_uevent(&disk_to_dev(disk)->kobj, KOBJ_CHANGE);
+	disk_force_media_change(disk);
+
+	/* Partitions made by hand (BLKPG) go with those that were found. */
+	err = bdev_disk_changed(disk, false);
+	if (err)
+		pr_warn("%s: taking the partitions away failed: %d\n",
+			disk->disk_name, err);
+
+	dev->flags = 0;
+	if (!floop_device_scans_always())
+		set_bit(GD_SUPPRESS_PART_SCAN, &disk->state);
+	floop_image_close(image);
+	WRITE_ONCE(dev->state, FLOOP_UNBOUND);
+	module_put(THIS_MODULE);
+}

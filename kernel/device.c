@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The disk of a device: made, opened, closed and taken away.
+ */
+#include <linux/blkdev.h>
+#include <linux/slab.h>
+
+#include "config.h"
+#include "control.h"
+#include "device.h"
+#include "ioctl.h"
+#include "names.h"
+#include "submit.h"
+
+static int floop_major;
+static int part_shift;		/* log2 of the minors of a device */
+
+/*
+ * Open and close run under the disk's open_mutex, and so does the step to
+ * FLOOP_DELETING. Neither may wait for configuration: a partition scan opens
+ * the device from inside LOOP_CONFIGURE.
+ */
+static int floop_open(struct gendisk *disk, blk_mode_t mode)
+{
+	struct floop_device *dev = disk->private_data;
+	enum floop_state state = READ_ONCE(dev->state);
+
+	if (state == FLOOP_RUNDOWN || state == FLOOP_DELETING)
+		return -ENXIO;
+	return 0;
+}
+
+static void floop_release(struct gendisk *disk)
+{
+	struct floop_device *dev = disk->private_data;
+
+	if (disk_openers(disk))
+		return;
+	/*
+	 * Nobody else can reach the device now: an ioctl needs an open file,
+	 * an open waits for open_mutex, and so does LOOP_CTL_REMOVE.
+	 */
+	if (dev->state == FLOOP_BOUND && (dev->flags & LO_FLAGS_AUTOCLEAR))
+		WRITE_ONCE(dev->state, FLOOP_RUNDOWN);
+	if (dev->state == FLOOP_RUNDOWN)
+		floop_clear(dev);
+}
+
+static void floop_free_disk(struct gendisk *disk)
+{
+	struct floop_device *dev = disk->private_data;
+
+	mutex_destroy(&dev->lock);
+	kfree(dev);
+}
+
+static const struct block_device_operations floop_fops = {
+	.owner		= THIS_MODULE,
+	.submit_bio	= floop_submit_bio,
+	.open		= floop_open,
+	.release	= floop_release,
+	.ioctl		= floop_ioctl,
+#ifdef CONFIG_COMPAT
+	.compat_ioctl	= floop_compat_ioctl,
+#endif
+	.free_disk	= floop_free_disk,
+};
+
+/**
+ * floop_device_of() - the floop device behind a block device
+ * @bdev: any block device, a partition of ours included
+ *
+ * Return: the device, or NULL where @bdev belongs to another driver.
+ */
+struct floop_device *floop_device_of(struct block_device *bdev)
+{
+	if (bdev->bd_disk->fops != &floop_fops)
+		return NULL;
+	return bdev->bd_disk->private_data;
+}
+
+/**
+ * floop_device_add() - make a device
+ * @number: its number, or a negative one for the first that is free
+ *
+ * Context: Process context. May sleep; takes the registry's lock.
+ * Return: the device's number, or -EEXIST where @number is taken, -EINTR, or
+ * another errno.
+ */
+int floop_device_add(int number)
+{
+	struct queue_limits lim = {
+		.features	= BLK_FEAT_NOWAIT | BLK_FEAT_IO_STAT,
+		/* as much in one bio as the in-tree driver takes: 1280 KiB */
+		.max_hw_sectors	= 2560,
+	};
+	struct floop_device *dev;
+	struct gendisk *disk;
+	int err;
+
+	dev = kzalloc(sizeof(*dev), GFP_KERNEL);
+	if (!dev)
+		return -ENOMEM;
+	mutex_init(&dev->lock);
+	spin_lock_init(&dev->image_lock);
+
+	err = floop_control_reserve(dev, number);
+	if (err)
+		goto err_free;
+
+	disk = blk_alloc_disk(&lim, NUMA_NO_NODE);
+	if (IS_ERR(disk)) {
+		err = PTR_ERR(disk);
+		goto err_unreserve;
+	}
+	dev->disk = disk;
+	number = dev->number;
+
+	/*
+	 * Without max_part no partition is looked for unless LO_FLAGS_PARTSCAN
+	 * asks for it; partitions then take extended minors.
+	 */
+	if (!part_shift)
+		set_bit(GD_SUPPRESS_PART_SCAN, &disk->state);
+	disk->major = floop_major;
+	disk->first_minor = number << part_shift;
+	disk->minors = 1 << part_shift;
+	disk->fops = &floop_fops;
+	disk->private_data = dev;
+	disk->events = DISK_EVENT_MEDIA_CHANGE;
+	disk->event_flags = DISK_EVENT_FLAG_UEVENT;
+	snprintf(disk->disk_name, DISK_NAME_LEN, FLOOP_NAME "%d", number);
+
+	err = add_disk(disk);
+	if (err) {
+		floop_control_forget(dev);
+		put_disk(disk);		/* frees dev, by floop_free_disk() */
+		return err;
+	}
+	floop_control_show(dev);
+	return number;
+
+err_unreserve:
+	floop_control_forget(dev);
+err_free:
+	mutex_destroy(&dev->lock);
+	kfree(dev);
+	return err;
+}
+
+/**
+ * floop_device_retire() - claim a device for removal
+ * @dev: a device that the registry no longer lists
+ *
+ * Context: Process context. Takes the disk's open_mutex, as every open does, so
+ * that nobody opens a device that is going away.
+ * Return: true if the device had neither image nor opener, and is now
+ * %FLOOP_DELETING.
+ */
+bool floop_device_retire(struct floop_device *dev)
+{
+	bool idle;
+
+	mutex_lock(&dev->disk->open_mutex);
+	idle = dev->state == FLOOP_UNBOUND && !disk_openers(dev->disk);
+	if (idle)
+		WRITE_ONCE(dev->state, FLOOP_DELETING);
+	mutex_unlock(&dev->disk->open_mutex);
+	return idle;
+}
+
+/**
+ * floop_device_remove() - take a device away
+ * @dev: a device that floop_device_retire() claimed, or any when the module
+ *	goes: it can't go while a device is open or attached
+ *
+ * Context: Process context. May sleep. @dev is gone afterwards.
+ */
+void floop_device_remove(struct floop_device *dev)
+{
+	del_gendisk(dev->disk);
+	floop_control_forget(dev);
+	put_disk(dev->disk);
+}
+
+/**
+ * floop_device_set_partitions() - how many minors a device takes
+ * @max_part: the module parameter; rounded up to what is used
+ *
+ * Return: 0, or -EINVAL where the block layer has no room for so many.
+ */
+int floop_device_set_partitions(int *max_part)
+{
+	if (*max_part > 0) {
+		part_shift = fls(*max_part);
+		*max_part = (1U << part_shift) - 1;
+	}
+	if ((1UL << part_shift) > DISK_MAX_PARTS)
+		return -EINVAL;
+	return 0;
+}
+
+/**
+ * floop_device_scans_always() - are partitions looked for on every device?
+ *
+ * Return: true with the module parameter max_part.
+ */
+bool floop_device_scans_always(void)
+{
+	return part_shift;
+}
+
+/**
+ * floop_device_limit() - the most devices that there can be
+ *
+ * Return: a number of devices.
+ */
+int floop_device_limit(void)
+{
+	return 1 << (MINORBITS - part_shift);
+}
+
+/**
+ * floop_device_index() - the number of the device that a device number names
+ * @devt: a device number of our major
+ *
+ * Return: the number.
+ */
+int floop_device_index(dev_t devt)
+{
+	return MINOR(devt) >> part_shift;
+}
+
+/**
+ * floop_device_register_major() - take the block major
+ * @probe: called for the open of a node that has no disk yet, or NULL
+ *
+ * Return: 0 or an errno.
+ */
+int floop_device_register_major(void (*probe)(dev_t devt))
+{
+	int ret = __register_blkdev(FLOOP_MAJOR, FLOOP_NAME, probe);
+
+	if (ret < 0)
+		return ret;
+	floop_major = FLOOP_MAJOR ?: ret;
+	return 0;
+}
+
+/**
+ * floop_device_unregister_major() - give the block major back
+ */
+void floop_device_unregister_major(void)
+{
+	unregister_blkdev(floop_major, FLOOP_NAME);
+}

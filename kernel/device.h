@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A floop device: the disk that users see, and what they asked of it. What it
+ * is attached to is its image (image.h).
+ */
+#ifndef FLOOP_DEVICE_H
+#define FLOOP_DEVICE_H
+
+#include <linux/blkdev.h>
+#include <linux/loop.h>
+#include <linux/mutex.h>
+#include <linux/spinlock.h>
+
+struct floop_image;
+
+/**
+ * enum floop_state - where a device is in its life
+ * @FLOOP_UNBOUND: no image; LOOP_CONFIGURE and LOOP_SET_FD take it from here
+ * @FLOOP_BOUND: attached to an image
+ * @FLOOP_RUNDOWN: to be detached by its last close, not to be opened any more
+ * @FLOOP_DELETING: the disk is going away
+ */
+enum floop_state {
+	FLOOP_UNBOUND,
+	FLOOP_BOUND,
+	FLOOP_RUNDOWN,
+	FLOOP_DELETING,
+};
+
+/**
+ * struct floop_device - one /dev/floopN
+ * @number: N
+ * @disk: the gendisk
+ * @lock: held by everything that configures the device; neither open nor the
+ *	last close takes it, for a partition scan opens and closes the device
+ *	from inside configuration
+ * @state: changes under @lock, but for the last close, when nobody else has
+ *	the device, and for %FLOOP_DELETING, which is set under the disk's
+ *	open_mutex; read without a lock
+ * @image: where I/O goes, NULL while unbound; changes only while the queue is
+ *	frozen or nobody has the device open
+ * @image_lock: @image against readers of sysfs, who hold nothing else
+ * @flags: LO_FLAGS_*
+ * @size_limit: bytes of the image to show, 0 for all
+ * @want_direct: direct I/O wherever the image allows it; the default
+ * @name: the name that came with LOOP_SET_STATUS, for LOOP_GET_STATUS
+ * @has_sysfs: the loop/ group is there, to be taken away again
+ * @listed: the control node may find the device; under the registry's lock
+ */
+struct floop_device {
+	int number;
+	struct gendisk *disk;
+	/* protects configuration: image, flags, limits */
+	struct mutex lock;
+	enum floop_state state;
+	struct floop_image *image;
+	/* protects the image pointer against sysfs */
+	spinlock_t image_lock;
+	u32 flags;
+	loff_t size_limit;
+	bool want_direct;
+	bool has_sysfs;
+	bool listed;
+	char name[LO_NAME_SIZE];
+};
+
+int floop_device_add(int number);
+void floop_device_remove(struct floop_device *dev);
+bool floop_device_retire(struct floop_device *dev);
+struct floop_device *floop_device_of(struct block_device *bdev);
+int floop_device_set_partitions(int *max_part);
+int floop_device_register_major(void (*probe)(dev_t devt));
+void floop_device_unregister_major(void);
+int floop_device_index(dev_t devt);
+int floop_device_limit(void);
+bool floop_device_scans_always(void);
+
+#endif /* FLOOP_DEVICE_H */

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Whether I/O to an image can be direct, and why not.
+ */
+#ifndef FLOOP_DIRECT_H
+#define FLOOP_DIRECT_H
+
+#include <linux/types.h>
+
+struct file;
+struct floop_device;
+struct floop_image;
+
+/**
+ * struct floop_direct_rules - what direct I/O to a file asks for
+ * @odirect: the file system has direct I/O
+ * @file_can: it has it for this file, too
+ * @align: what position and length are multiples of, in bytes
+ * @mem_mask: the bits of an address that must be 0
+ */
+struct floop_direct_rules {
+	bool odirect;
+	bool file_can;
+	unsigned int align;
+	unsigned int mem_mask;
+};
+
+/**
+ * enum floop_direct - whether I/O can be direct
+ * @FLOOP_DIRECT_OK: it can
+ * @FLOOP_DIRECT_OFF: LOOP_SET_DIRECT_IO turned it off
+ * @FLOOP_DIRECT_NO_ODIRECT: the file system has none
+ * @FLOOP_DIRECT_NOT_THIS_FILE: it has, but not for this file
+ * @FLOOP_DIRECT_OFFSET: the device begins between two blocks
+ * @FLOOP_DIRECT_BLOCK_SIZE: the device's blocks are smaller
+ */
+enum floop_direct {
+	FLOOP_DIRECT_OK,
+	FLOOP_DIRECT_OFF,
+	FLOOP_DIRECT_NO_ODIRECT,
+	FLOOP_DIRECT_NOT_THIS_FILE,
+	FLOOP_DIRECT_OFFSET,
+	FLOOP_DIRECT_BLOCK_SIZE,
+};
+
+void floop_direct_learn(struct file *file, struct floop_direct_rules *rules);
+enum floop_direct floop_direct_check(const struct floop_image *image,
+				     unsigned int block_size);
+int floop_direct_say(const struct floop_image *image, enum floop_direct verdict,
+		     char *buf, size_t size);
+void floop_direct_decide(struct floop_device *dev, struct floop_image *image,
+			 unsigned int block_size, bool asked);
+
+#endif /* FLOOP_DIRECT_H */

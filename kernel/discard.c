@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Discard and write-zeroes: holes in the image, or zeroed ranges of it. What is
+ * discarded reads as zeroes.
+ */
+#include <linux/blkdev.h>
+#include <linux/falloc.h>
+#include <linux/fs.h>
+
+#include "device.h"
+#include "discard.h"
+#include "image.h"
+#include "io.h"
+#include "limits.h"
+
+/**
+ * floop_discard() - discard a range, or fill it with zeroes
+ * @io: REQ_OP_DISCARD or REQ_OP_WRITE_ZEROES
+ *
+ * A file system that can't do it is asked once: the queue's limits then say so,
+ * and the block layer writes zeroes where that will do.
+ *
+ * Context: A worker of the image, in its reclaim scope. Sleeps.
+ */
+void floop_discard(struct floop_io *io)
+{
+	struct floop_image *image = io->image;
+	struct file *file = image->file;
+	struct bio *bio = io->bio;
+	loff_t pos = image->offset +
+		     ((loff_t)bio->bi_iter.bi_sector << SECTOR_SHIFT);
+	int mode = FALLOC_FL_PUNCH_HOLE;
+	int err;
+
+	if (bio_op(bio) == REQ_OP_WRITE_ZEROES && (bio->bi_opf & REQ_NOUNMAP))
+		mode = FALLOC_FL_ZERO_RANGE;
+	if (READ_ONCE(image->unsupported) & mode) {
+		floop_io_end(io, BLK_STS_NOTSUPP);
+		return;
+	}
+	/* As a write: what is no longer there has not been zeroed. */
+	if (pos + bio->bi_iter.bi_size > i_size_read(file->f_mapping->host)) {
+		floop_io_end(io, BLK_STS_IOERR);
+		return;
+	}
+
+	/*
+	 * Not vfs_fallocate(): fanotify may keep that waiting for a process,
+	 * which may wait for memory, which may wait for us.
+	 */
+	if (!image->is_bdev)
+		file_start_write(file);
+	err = file->f_op->fallocate(file, mode | FALLOC_FL_KEEP_SIZE, pos,
+				    bio->bi_iter.bi_size);
+	if (!image->is_bdev)
+		file_end_write(file);
+
+	if (err == -EOPNOTSUPP) {
+		WRITE_ONCE(image->unsupported, image->unsupported | mode);
+		schedule_work(&image->unsupported_work);
+	}
+	floop_io_end(io, err ? floop_io_status(err) : BLK_STS_OK);
+}
+
+/**
+ * floop_discard_unsupported() - take what the file system can't do out of the
+ * queue's limits
+ * @work: the image's unsupported_work
+ *
+ * Not from the I/O that found out: limits change under a frozen queue, and that
+ * waits for all I/O.
+ *
+ * Context: Process context. Sleeps.
+ */
+void floop_discard_unsupported(struct work_struct *work)
+{
+	struct floop_image *image =
+		container_of(work, struct floop_image, unsupported_work);
+
+	floop_limits_drop(image->dev, image);
+}

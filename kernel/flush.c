@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Flushes: what was completed before one was submitted is durable when it
+ * completes. REQ_PREFLUSH comes before the data of a write, and so does what is
+ * left of REQ_FUA after it where the file system has no better way.
+ */
+#include <linux/blkdev.h>
+#include <linux/fs.h>
+#include <linux/llist.h>
+
+#include "flush.h"
+#include "image.h"
+#include "io.h"
+#include "lane.h"
+
+/**
+ * floop_flush() - make durable what is written, for all that wait for it
+ * @image: the image
+ * @node: a list of struct floop_io, each submitted before this call
+ *
+ * The data and what it takes to find it (fdatasync); the times of the file are
+ * not a user's of the device.
+ *
+ * Context: A worker of the image, in its reclaim scope. Sleeps.
+ */
+void floop_flush(struct floop_image *image, struct llist_node *node)
+{
+	int err = vfs_fsync(image->file, 1);
+
+	while (node) {
+		struct floop_io *io = llist_entry(node, struct floop_io, node);
+
+		node = node->next;
+		if (err) {
+			floop_io_end(io, floop_io_status(err));
+		} else if ((io->flags & FLOOP_IO_WRITTEN) ||
+			   !bio_has_data(io->bio)) {
+			floop_io_end(io, BLK_STS_OK);
+		} else {
+			io->flags |= FLOOP_IO_FLUSHED;
+			floop_lane_route(io);
+		}
+	}
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Flushes.
+ */
+#ifndef FLOOP_FLUSH_H
+#define FLOOP_FLUSH_H
+
+struct floop_image;
+struct llist_node;
+
+void floop_flush(struct floop_image *image, struct llist_node *node);
+
+#endif /* FLOOP_FLUSH_H */

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Taking a file as an image, and letting it go.
+ */
+#include <linux/file.h>
+#include <linux/magic.h>
+#include <linux/slab.h>
+#include <linux/stat.h>
+
+#include "device.h"
+#include "discard.h"
+#include "image.h"
+#include "io.h"
+
+int floop_queue_depth = 128;
+static struct kmem_cache *io_cache;
+
+/**
+ * floop_image_init() - set up what all images share
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int floop_image_init(void)
+{
+	io_cache = KMEM_CACHE(floop_io, SLAB_HWCACHE_ALIGN);
+	return io_cache ? 0 : -ENOMEM;
+}
+
+/**
+ * floop_image_exit() - undo floop_image_init()
+ */
+void floop_image_exit(void)
+{
+	kmem_cache_destroy(io_cache);
+}
+
+/**
+ * floop_image_check() - can this kind of file be an image at all?
+ * @file: what userspace handed in
+ *
+ * Return: 0, or -EINVAL where it can't be read, or not written though it is
+ * open for writing.
+ */
+int floop_image_check(struct file *file)
+{
+	if (!file->f_op->read_iter)
+		return -EINVAL;
+	if ((file->f_mode & FMODE_WRITE) && !file->f_op->write_iter)
+		return -EINVAL;
+	return 0;
+}
+
+/* The block device that a file is, or whose file system it is on, or NULL. */
+static struct block_device *file_bdev_below(struct file *file)
+{
+	struct inode *inode = file->f_mapping->host;
+
+	if (S_ISBLK(inode->i_mode))
+		return I_BDEV(inode);
+	return inode->i_sb->s_bdev;
+}
+
+/**
+ * floop_image_disk() - the block device below an image
+ * @image: the image
+ *
+ * Return: the block device that the image is, or on which its file system is
+ * mounted; NULL where there is none (tmpfs, btrfs, network file systems).
+ */
+struct block_device *floop_image_disk(struct floop_image *image)
+{
+	return file_bdev_below(image->file);
+}
+
+/**
+ * floop_image_stacked() - is the file on a device of ours?
+ * @file: the file
+ *
+ * Return: true if floop_image_check_cycle() will look at other devices' images,
+ * for which its caller holds the topology lock.
+ */
+bool floop_image_stacked(struct file *file)
+{
+	struct block_device *bdev = file_bdev_below(file);
+
+	return bdev && floop_device_of(bdev);
+}
+
+/**
+ * floop_image_check_cycle() - would a device end up below itself?
+ * @file: the file that @dev is to be attached to
+ * @dev: the device
+ *
+ * Follows images on devices of ours, whether a device is the image itself or
+ * carries the file system that the image is on, down to the first device that
+ * isn't ours.
+ *
+ * Context: The topology lock is held if floop_image_stacked(): it keeps the
+ * images below in place.
+ * Return: 0; -EBADF for a cycle; -EINVAL for an image on a device that is not
+ * attached, or what is neither a regular file nor a block device. (As the
+ * in-tree driver, which knows only of devices that are images themselves.)
+ */
+int floop_image_check_cycle(struct file *file, struct floop_device *dev)
+{
+	struct inode *inode = file->f_mapping->host;
+	struct block_device *bdev;
+
+	for (bdev = file_bdev_below(file); bdev; ) {
+		struct floop_device *below = floop_device_of(bdev);
+		struct floop_image *image;
+
+		if (!below)
+			break;
+		if (below == dev)
+			return -EBADF;
+		if (READ_ONCE(below->state) != FLOOP_BOUND) {
+			/* A file system may outlive its device's state. */
+			if (!S_ISBLK(inode->i_mode))
+				break;
+			return -EINVAL;
+		}
+		/* Pairs with the release of the state in floop_configure(). */
+		smp_rmb();
+		image = READ_ONCE(below->image);
+		if (!image)
+			break;
+		bdev = floop_image_disk(image);
+	}
+	if (!S_ISREG(inode->i_mode) && !S_ISBLK(inode->i_mode))
+		return -EINVAL;
+	return 0;
+}
+
+/**
+ * floop_image_sectors() - how much of a file the device shows
+ * @file: the image
+ * @offset: where the device begins, in bytes
+ * @size_limit: the most to show, in bytes; 0 for no limit
+ *
+ * Asks the file system rather than the inode: a network file system's inode
+ * may be out of date.
+ *
+ * Return: the size in sectors of 512 bytes; 0 where @offset is beyond the end,
+ * or the file system doesn't say.
+ */
+sector_t floop_image_sectors(struct file *file, loff_t offset,
+			     loff_t size_limit)
+{
+	struct kstat stat;
+	loff_t size;
+
+	if (S_ISBLK(file_inode(file)->i_mode)) {
+		size = i_size_read(file->f_mapping->host);
+	} else {
+		if (vfs_getattr_nosec(&file->f_path, &stat, STATX_SIZE, 0))
+			return 0;
+		size = stat.size;
+	}
+
+	if (size <= offset)
+		return 0;
+	size -= offset;
+	if (size_limit && size_limit < size)
+		size = size_limit;
+	return size >> SECTOR_SHIFT;
+}
+
+/*
+ * File systems known to make a direct write with IOCB_DSYNC durable before
+ * they complete it, the asynchronous ones too. Elsewhere (FUSE does not look
+ * at the flag when it completes asynchronously) FUA is a write and a flush.
+ */
+static bool dsync_is_durable(struct file *file)
+{
+	if (S_ISBLK(file_inode(file)->i_mode))
+		return true;
+	switch (file_inode(file)->i_sb->s_magic) {
+	case EXT4_SUPER_MAGIC:
+	case XFS_SUPER_MAGIC:
+	case BTRFS_SUPER_MAGIC:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/**
+ * floop_image_open() - make ready to serve I/O to a file
+ * @dev: the device that it is for
+ * @file: the file; the image takes over the caller's reference if this succeeds
+ * @offset: where the device begins in the file, in bytes
+ * @read_only: whether writes are to fail
+ *
+ * Direct I/O is off until floop_direct_decide() turns it on.
+ *
+ * Context: Process context. May sleep.
+ * Return: the image, or ERR_PTR(-ENOMEM).
+ */
+struct floop_image *floop_image_open(struct floop_device *dev,
+				     struct file *file, loff_t offset,
+				     bool read_only)
+{
+	struct floop_image *image;
+	int err = -ENOMEM;
+
+	image = kzalloc(sizeof(*image), GFP_KERNEL);
+	if (!image)
+		return ERR_PTR(-ENOMEM);
+	image->dev = dev;
+	image->file = file;
+	image->offset = offset;
+	image->read_only = read_only;
+	image->is_bdev = S_ISBLK(file_inode(file)->i_mode);
+	image->nowait = (file->f_mode & FMODE_NOWAIT) && !image->is_bdev;
+	image->dsync = dsync_is_durable(file);
+	mutex_init(&image->bounce_lock);
+	INIT_WORK(&image->unsupported_work, floop_discard_unsupported);
+	floop_direct_learn(file, &image->rules);
+
+	image->bounce_size = max_t(unsigned int, PAGE_SIZE, image->rules.align);
+	image->bounce = kmalloc(image->bounce_size, GFP_KERNEL);
+	if (!image->bounce)
+		goto err_free;
+	err = mempool_init_slab_pool(&image->ios, floop_queue_depth, io_cache);
+	if (err)
+		goto err_free;
+	err = floop_lanes_init(image);
+	if (err)
+		goto err_free;
+	return image;
+
+err_free:
+	mempool_exit(&image->ios);
+	kfree(image->bounce);
+	kfree(image);
+	return ERR_PTR(err);
+}
+
+/**
+ * floop_image_close() - let go of an image
+ * @image: the image; no I/O is in flight, and none comes
+ *
+ * Context: Process context. May sleep. The last close of a device calls it
+ * with the disk's open_mutex held.
+ */
+void floop_image_close(struct floop_image *image)
+{
+	cancel_work_sync(&image->unsupported_work);
+	floop_lanes_exit(image);
+	mempool_exit(&image->ios);
+	fput(image->file);
+	mutex_destroy(&image->bounce_lock);
+	kfree(image->bounce);
+	kfree(image);
+}

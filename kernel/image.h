@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * An image: the file (or block device) that a device is attached to, and all
+ * that serves I/O to it. It lives from attach to detach; LOOP_CHANGE_FD puts
+ * another one in its place.
+ */
+#ifndef FLOOP_IMAGE_H
+#define FLOOP_IMAGE_H
+
+#include <linux/blkdev.h>
+#include <linux/fs.h>
+#include <linux/mempool.h>
+#include <linux/workqueue.h>
+#include <linux/xarray.h>
+
+#include "direct.h"
+#include "lane.h"
+
+struct floop_device;
+
+/**
+ * struct floop_image - a file, and what serves I/O to it
+ * @file: the file; our reference
+ * @offset: where the device begins in the file, in bytes
+ * @read_only: writes fail
+ * @is_bdev: the image is a block device
+ * @nowait: the file system can say -EAGAIN instead of blocking (%FMODE_NOWAIT)
+ * @dsync: IOCB_DSYNC on a write, asynchronous or not, makes it durable
+ * @direct: I/O is direct; changes only while the queue is frozen
+ * @rules: what direct I/O to the file asks for
+ * @wq: where the work of all lanes runs
+ * @lanes: I/O in the order of submission, one lane a CPU
+ * @writer: what has to wait for the file system, one at a time
+ * @flusher: flushes
+ * @cgroup_lanes: the lanes of other cgroups than the root, made on demand
+ * @ios: the reserve of struct floop_io
+ * @bounce: for memory that direct I/O can't take; used by @writer's work only
+ * @bounce_size: its size, in bytes; a multiple of the alignment
+ * @unsupported: FALLOC_FL_* modes that the file system turned out not to have
+ * @unsupported_work: takes @unsupported out of the queue's limits
+ * @dev: the device
+ */
+struct floop_image {
+	struct file *file;
+	loff_t offset;
+	bool read_only;
+	bool is_bdev;
+	bool nowait;
+	bool dsync;
+	bool direct;
+	struct floop_lane __percpu *lanes;
+	mempool_t ios;
+	struct workqueue_struct *wq;
+	struct floop_lane writer;
+	struct floop_lane flusher;
+	struct xarray cgroup_lanes;
+	struct floop_direct_rules rules;
+	struct mutex bounce_lock;	/* serialises users of the bounce buffer */
+	void *bounce;
+	unsigned int bounce_size;
+	unsigned long unsupported;
+	struct work_struct unsupported_work;
+	struct floop_device *dev;
+};
+
+extern int floop_queue_depth;
+
+int floop_image_init(void);
+void floop_image_exit(void);
+int floop_image_check(struct file *file);
+int floop_image_check_cycle(struct file *file, struct floop_device *dev);
+bool floop_image_stacked(struct file *file);
+struct floop_image *floop_image_open(struct floop_device *dev,
+				     struct file *file, loff_t offset,
+				     bool read_only);
+void floop_image_close(struct floop_image *image);
+sector_t floop_image_sectors(struct file *file, loff_t offset,
+			     loff_t size_limit);
+struct block_device *floop_image_disk(struct floop_image *image);
+
+#endif /* FLOOP_IMAGE_H */

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The device's ioctls: permissions, and the forms that struct loop_info has
+ * had. What they do is in config.c and status.c.
+ */
+#include <linux/blkdev.h>
+#include <linux/capability.h>
+#include <linux/compat.h>
+#include <linux/loop.h>
+#include <linux/uaccess.h>
+
+#include "config.h"
+#include "device.h"
+#include "ioctl.h"
+#include "status.h"
+
+/*
+ * The first form, with narrow fields: those of the 64-bit ABI, and below those
+ * of the 32-bit one. The fields have the same names, so two macros serve both.
+ */
+#define info_widen(info, old) do {					\
+	memset(info, 0, sizeof(*(info)));				\
+	(info)->lo_number = (old)->lo_number;				\
+	(info)->lo_device = (old)->lo_device;				\
+	(info)->lo_inode = (old)->lo_inode;				\
+	(info)->lo_rdevice = (old)->lo_rdevice;				\
+	(info)->lo_offset = (old)->lo_offset;				\
+	(info)->lo_flags = (old)->lo_flags;				\
+	memcpy((info)->lo_file_name, (old)->lo_name, LO_NAME_SIZE);	\
+} while (0)
+
+/* 0, or -EOVERFLOW where a field is too narrow. */
+#define info_narrow(old, info) ({					\
+	memset(old, 0, sizeof(*(old)));					\
+	(old)->lo_number = (info)->lo_number;				\
+	(old)->lo_device = (info)->lo_device;				\
+	(old)->lo_inode = (info)->lo_inode;				\
+	(old)->lo_rdevice = (info)->lo_rdevice;				\
+	(old)->lo_offset = (info)->lo_offset;				\
+	(old)->lo_flags = (info)->lo_flags;				\
+	memcpy((old)->lo_name, (info)->lo_file_name, LO_NAME_SIZE);	\
+	(old)->lo_device != (info)->lo_device ||			\
+	(old)->lo_inode != (info)->lo_inode ||				\
+	(old)->lo_rdevice != (info)->lo_rdevice ||			\
+	(old)->lo_offset != (info)->lo_offset ? -EOVERFLOW : 0;		\
+})
+
+static int set_status_old(struct floop_device *dev, void __user *arg)
+{
+	struct loop_info64 info;
+	struct loop_info old;
+
+	if (copy_from_user(&old, arg, sizeof(old)))
+		return -EFAULT;
+	info_widen(&info, &old);
+	return floop_status_set(dev, &info);
+}
+
+static int get_status_old(struct floop_device *dev, void __user *arg)
+{
+	struct loop_info64 info;
+	struct loop_info old;
+	int err;
+
+	if (!arg)
+		return -EINVAL;
+	err = floop_status_get(dev, &info);
+	if (!err)
+		err = info_narrow(&old, &info);
+	if (!err && copy_to_user(arg, &old, sizeof(old)))
+		err = -EFAULT;
+	return err;
+}
+
+static int set_status64(struct floop_device *dev, void __user *arg)
+{
+	struct loop_info64 info;
+
+	if (copy_from_user(&info, arg, sizeof(info)))
+		return -EFAULT;
+	return floop_status_set(dev, &info);
+}
+
+static int get_status64(struct floop_device *dev, void __user *arg)
+{
+	struct loop_info64 info;
+	int err;
+
+	if (!arg)
+		return -EINVAL;
+	err = floop_status_get(dev, &info);
+	if (!err && copy_to_user(arg, &info, sizeof(info)))
+		err = -EFAULT;
+	return err;
+}
+
+/* What takes nothing but a number, under the device's lock. */
+static int simple_ioctl(struct floop_device *dev, unsigned int cmd,
+			unsigned long arg)
+{
+	int err = mutex_lock_killable(&dev->lock);
+
+	if (err)
+		return err;
+	switch (cmd) {
+	case LOOP_SET_CAPACITY:
+		err = floop_status_set_capacity(dev);
+		break;
+	case LOOP_SET_DIRECT_IO:
+		err = floop_status_set_direct(dev, arg);
+		break;
+	default:
+		err = -EINVAL;
+	}
+	mutex_unlock(&dev->lock);
+	return err;
+}
+
+static bool may_change(blk_mode_t mode)
+{
+	return (mode & BLK_OPEN_WRITE) || capable(CAP_SYS_ADMIN);
+}
+
+/**
+ * floop_ioctl() - an ioctl of the device
+ * @bdev: the block device that is open, maybe a partition
+ * @mode: how it was opened
+ * @cmd: LOOP_*
+ * @arg: its argument
+ *
+ * Context: Process context, with no lock held.
+ * Return: 0 or an errno; -EINVAL for an ioctl that isn't known.
+ */
+int floop_ioctl(struct block_device *bdev, blk_mode_t mode, unsigned int cmd,
+		unsigned long arg)
+{
+	struct floop_device *dev = bdev->bd_disk->private_data;
+	void __user *argp = (void __user *)arg;
+	struct loop_config config = { };
+
+	switch (cmd) {
+	case LOOP_SET_FD:
+		config.fd = arg;
+		return floop_configure(dev, mode, bdev, &config);
+	case LOOP_CONFIGURE:
+		if (copy_from_user(&config, argp, sizeof(config)))
+			return -EFAULT;
+		return floop_configure(dev, mode, bdev, &config);
+	case LOOP_CHANGE_FD:
+		return floop_change_fd(dev, arg);
+	case LOOP_CLR_FD:
+		return floop_clear_later(dev);
+	case LOOP_GET_STATUS:
+		return get_status_old(dev, argp);
+	case LOOP_GET_STATUS64:
+		return get_status64(dev, argp);
+	case LOOP_SET_STATUS:
+	case LOOP_SET_STATUS64:
+	case LOOP_SET_BLOCK_SIZE:
+	case LOOP_SET_CAPACITY:
+	case LOOP_SET_DIRECT_IO:
+		if (!may_change(mode))
+			return -EPERM;
+		break;
+	}
+
+	switch (cmd) {
+	case LOOP_SET_STATUS:
+		return set_status_old(dev, argp);
+	case LOOP_SET_STATUS64:
+		return set_status64(dev, argp);
+	case LOOP_SET_BLOCK_SIZE:
+		return floop_status_set_block_size(dev, mode, bdev, arg);
+	default:
+		return simple_ioctl(dev, cmd, arg);
+	}
+}
+
+#ifdef CONFIG_COMPAT
+/* struct loop_info as 32-bit programs know it. */
+struct loop_info32 {
+	compat_int_t	lo_number;
+	compat_dev_t	lo_device;
+	compat_ulong_t	lo_inode;
+	compat_dev_t	lo_rdevice;
+	compat_int_t	lo_offset;
+	compat_int_t	lo_encrypt_type;
+	compat_int_t	lo_encrypt_key_size;
+	compat_int_t	lo_flags;
+	char		lo_name[LO_NAME_SIZE];
+	unsigned char	lo_encrypt_key[LO_KEY_SIZE];
+	compat_ulong_t	lo_init[2];
+	char		reserved[4];
+};
+
+static int set_status32(struct floop_device *dev, void __user *arg)
+{
+	struct loop_info64 info;
+	struct loop_info32 old;
+
+	if (copy_from_user(&old, arg, sizeof(old)))
+		return -EFAULT;
+	info_widen(&info, &old);
+	return floop_status_set(dev, &info);
+}
+
+static int get_status32(struct floop_device *dev, void __user *arg)
+{
+	struct loop_info64 info;
+	struct loop_info32 old;
+	int err;
+
+	if (!arg)
+		return -EINVAL;
+	err = floop_status_get(dev, &info);
+	if (!err)
+		err = info_narrow(&old, &info);
+	if (!err && copy_to_user(arg, &old, sizeof(old)))
+		err = -EFAULT;
+	return err;
+}
+
+/**
+ * floop_compat_ioctl() - an ioctl of the device, by a 32-bit program
+ * @bdev: the block device that is open, maybe a partition
+ * @mode: how it was opened
+ * @cmd: LOOP_*
+ * @arg: its argument
+ *
+ * Context: Process context, with no lock held.
+ * Return: 0 or an errno; -ENOIOCTLCMD for an ioctl that isn't known.
+ */
+int floop_compat_ioctl(struct block_device *bdev, blk_mode_t mode,
+		       unsigned int cmd, unsigned long arg)
+{
+	struct floop_device *dev = bdev->bd_disk->private_data;
+
+	switch (cmd) {
+	case LOOP_SET_STATUS:
+		if (!may_change(mode))
+			return -EPERM;
+		return set_status32(dev, compat_ptr(arg));
+	case LOOP_GET_STATUS:
+		return get_status32(dev, compat_ptr(arg));
+	case LOOP_CONFIGURE:
+	case LOOP_SET_STATUS64:
+	case LOOP_GET_STATUS64:
+		return floop_ioctl(bdev, mode, cmd,
+				   (unsigned long)compat_ptr(arg));
+	case LOOP_SET_FD:
+	case LOOP_CHANGE_FD:
+	case LOOP_CLR_FD:
+	case LOOP_SET_CAPACITY:
+	case LOOP_SET_DIRECT_IO:
+	case LOOP_SET_BLOCK_SIZE:
+		return floop_ioctl(bdev, mode, cmd, arg);
+	default:
+		return -ENOIOCTLCMD;
+	}
+}
+#endif /* CONFIG_COMPAT */

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Lanes and the work that empties them.
+ *
+ * Who may wait where:
+ *
+ *  - A CPU's lane carries reads, and direct writes that the file system can
+ *    refuse with -EAGAIN rather than block. It never waits while there is
+ *    something behind what it handles: a read that would have to wait gets
+ *    work of its own, for random reads gain by being many at once; a write
+ *    that would have to wait (it allocates, or the file system is frozen) goes
+ *    to the writer.
+ *  - The writer waits for what it must: writes that allocate, buffered writes,
+ *    fallocate. They take the inode's lock exclusively, so more than one of
+ *    them would only fight over it.
+ *  - The flusher calls fsync once for all the flushes that wait for it.
+ *
+ * Each cgroup but the root has lanes and a writer of its own, so that a
+ * throttled one doesn't hold up the others: the throttle may put a worker to
+ * sleep as it submits to the disk.
+ */
+#include <linux/blk-cgroup.h>
+#include <linux/blkdev.h>
+#include <linux/memcontrol.h>
+#include <linux/percpu.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+
+#include "device.h"
+#include "discard.h"
+#include "flush.h"
+#include "image.h"
+#include "io.h"
+#include "lane.h"
+#include "names.h"
+#include "rw.h"
+
+/* What a worker takes on while it acts for the submitter of a bio. */
+struct identity {
+	struct cgroup_subsys_state *memcg;
+	struct mem_cgroup *old_memcg;
+	bool changed;
+};
+
+static void identity_take(struct identity *id, struct bio *bio)
+{
+	struct cgroup_subsys_state *blkcg = bio_blkcg_css(bio);
+
+	id->changed = blkcg && blkcg != blkcg_root_css;
+	if (likely(!id->changed))
+		return;
+	kthread_associate_blkcg(blkcg);
+#ifdef CONFIG_MEMCG
+	id->memcg = cgroup_get_e_css(blkcg->cgroup, &memory_cgrp_subsys);
+	id->old_memcg = set_active_memcg(mem_cgroup_from_css(id->memcg));
+#endif
+}
+
+static void identity_drop(struct identity *id)
+{
+	if (likely(!id->changed))
+		return;
+	kthread_associate_blkcg(NULL);
+#ifdef CONFIG_MEMCG
+	set_active_memcg(id->old_memcg);
+	css_put(id->memcg);
+#endif
+}
+
+/*
+ * Memory that the file system needs for our I/O can't come from writing to us.
+ * Buffered writes may not be throttled on our own dirty pages for good either:
+ * writing those back is what the submitter is waiting for.
+ */
+static unsigned int reclaim_scope_enter(struct floop_image *image)
+{
+	unsigned int old = current->flags;
+
+	current->flags |= PF_MEMALLOC_NOIO;
+	if (!image->direct)
+		current->flags |= PF_LOCAL_THROTTLE;
+	return old;
+}
+
+static void reclaim_scope_leave(unsigned int old)
+{
+	current_restore_flags(old, PF_MEMALLOC_NOIO | PF_LOCAL_THROTTLE);
+}
+
+/* Handle one I/O; only with @wait may it block. */
+static void handle(struct floop_io *io, bool wait)
+{
+	struct identity id;
+
+	identity_take(&id, io->bio);
+	switch (bio_op(io->bio)) {
+	case REQ_OP_READ:
+	case REQ_OP_WRITE:
+		floop_rw(io, wait);
+		break;
+	default:
+		floop_discard(io);
+	}
+	identity_drop(&id);
+}
+
+/* May a CPU's lane wait for this I/O, with @more behind it? */
+static bool lane_may_wait(struct floop_io *io, bool more)
+{
+	struct floop_image *image = io->image;
+
+	/* All that a block device makes us wait for is room in its queue. */
+	if (image->is_bdev && image->direct)
+		return true;
+	return !more && bio_op(io->bio) == REQ_OP_READ;
+}
+
+static void lane_work(struct work_struct *work)
+{
+	struct floop_lane *lane = container_of(work, struct floop_lane, work);
+	struct floop_image *image = lane->image;
+	struct llist_node *node = llist_reverse_order(llist_del_all(&lane->ios));
+	unsigned int old = reclaim_scope_enter(image);
+	bool plugged = node && node->next;
+	struct blk_plug plug;
+
+	if (plugged)
+		blk_start_plug(&plug);
+	while (node) {
+		struct floop_io *io = llist_entry(node, struct floop_io, node);
+		bool wait;
+
+		node = node->next;
+		wait = lane_may_wait(io, node || !llist_empty(&lane->ios));
+		if (wait || image->nowait)
+			handle(io, wait);
+		else
+			floop_lane_wait(io);
+		cond_resched();
+	}
+	if (plugged)
+		blk_finish_plug(&plug);
+	reclaim_scope_leave(old);
+}
+
+static void writer_work(struct work_struct *work)
+{
+	struct floop_lane *lane = container_of(work, struct floop_lane, work);
+	struct llist_node *node = llist_reverse_order(llist_del_all(&lane->ios));
+	unsigned int old = reclaim_scope_enter(lane->image);
+
+	while (node) {
+		struct floop_io *io = llist_entry(node, struct floop_io, node);
+
+		node = node->next;
+		handle(io, true);
+		cond_resched();
+	}
+	reclaim_scope_leave(old);
+}
+
+/* A read that has to wait does so on its own. */
+static void read_work(struct work_struct *work)
+{
+	struct floop_io *io = container_of(work, struct floop_io, work);
+	unsigned int old = reclaim_scope_enter(io->image);
+
+	handle(io, true);
+	reclaim_scope_leave(old);
+}
+
+static void flusher_work(struct work_struct *work)
+{
+	struct floop_lane *lane = container_of(work, struct floop_lane, work);
+	struct llist_node *node = llist_reverse_order(llist_del_all(&lane->ios));
+	unsigned int old = reclaim_scope_enter(lane->image);
+
+	if (node)
+		floop_flush(lane->image, node);
+	reclaim_scope_leave(old);
+}
+
+static void lane_init(struct floop_lane *lane, struct floop_image *image,
+		      work_func_t fn)
+{
+	init_llist_head(&lane->ios);
+	INIT_WORK(&lane->work, fn);
+	lane->image = image;
+}
+
+static void lane_add(struct floop_lane *lane, struct floop_io *io)
+{
+	if (llist_add(&io->node, &lane->ios))
+		queue_work(lane->image->wq, &lane->work);
+}
+
+/*
+ * The lane of a cgroup, for CPU @slot or, at nr_cpu_ids, its writer. The key is
+ * the css's id: a lane carries no identity, so if the id comes back with
+ * another cgroup it serves that one just as well, and holds no reference.
+ */
+static struct floop_lane *cgroup_lane(struct floop_image *image,
+				      struct cgroup_subsys_state *css,
+				      unsigned int slot, bool make)
+{
+	unsigned long key = (unsigned long)css->id * (nr_cpu_ids + 1) + slot;
+	struct floop_lane *lane = xa_load(&image->cgroup_lanes, key);
+	int err;
+
+	if (lane || !make)
+		return lane;
+	lane = kzalloc(sizeof(*lane), GFP_NOWAIT | __GFP_NOWARN);
+	if (!lane)
+		return NULL;
+	lane_init(lane, image, slot == nr_cpu_ids ? writer_work : lane_work);
+	err = xa_insert(&image->cgroup_lanes, key, lane,
+			GFP_NOWAIT | __GFP_NOWARN);
+	if (err) {
+		kfree(lane);
+		lane = xa_load(&image->cgroup_lanes, key);
+	}
+	return lane;
+}
+
+static struct floop_lane *lane_of(struct floop_io *io, bool writer, bool make)
+{
+	struct cgroup_subsys_state *css = bio_blkcg_css(io->bio);
+	struct floop_image *image = io->image;
+	unsigned int cpu = raw_smp_processor_id();
+	struct floop_lane *lane = NULL;
+
+	if (unlikely(css && css != blkcg_root_css))
+		lane = cgroup_lane(image, css, writer ? nr_cpu_ids : cpu, make);
+	if (lane)
+		return lane;
+	return writer ? &image->writer : per_cpu_ptr(image->lanes, cpu);
+}
+
+/* Does a write go to a CPU's lane, to be tried without waiting? */
+static bool write_may_try(struct floop_image *image)
+{
+	return image->direct && (image->nowait || image->is_bdev);
+}
+
+/**
+ * floop_lane_route() - queue an I/O where it belongs
+ * @io: new, or with the flush ahead of it done
+ *
+ * Context: Process context. Doesn't sleep.
+ */
+void floop_lane_route(struct floop_io *io)
+{
+	struct bio *bio = io->bio;
+	struct floop_lane *lane;
+
+	if ((bio->bi_opf & REQ_PREFLUSH) && !(io->flags & FLOOP_IO_FLUSHED)) {
+		floop_lane_flush(io);
+		return;
+	}
+	if (bio_op(bio) != REQ_OP_READ &&
+	    (bio_op(bio) != REQ_OP_WRITE || !write_may_try(io->image))) {
+		lane_add(lane_of(io, true, true), io);
+		return;
+	}
+
+	lane = lane_of(io, false, true);
+	io->lane = lane;
+	if (bio_op(bio) == REQ_OP_WRITE && READ_ONCE(lane->spare)) {
+		WRITE_ONCE(lane->spare, READ_ONCE(lane->spare) - 1);
+		lane = lane_of(io, true, true);
+	}
+	lane_add(lane, io);
+}
+
+/**
+ * floop_lane_wait() - queue an I/O, or the rest of one, where it may wait
+ * @io: a read, or a write
+ *
+ * Context: Any, interrupts included.
+ */
+void floop_lane_wait(struct floop_io *io)
+{
+	if (bio_op(io->bio) == REQ_OP_READ) {
+		INIT_WORK(&io->work, read_work);
+		queue_work(io->image->wq, &io->work);
+	} else {
+		lane_add(lane_of(io, true, false), io);
+	}
+}
+
+/**
+ * floop_lane_flush() - queue an I/O for the next flush
+ * @io: a flush, or a write that has one before or after it
+ *
+ * Context: Any, interrupts included.
+ */
+void floop_lane_flush(struct floop_io *io)
+{
+	lane_add(&io->image->flusher, io);
+}
+
+/**
+ * floop_lanes_init() - make the lanes of an image
+ * @image: the image
+ *
+ * Context: Process context. May sleep.
+ * Return: 0 or -ENOMEM.
+ */
+int floop_lanes_init(struct floop_image *image)
+{
+	int cpu;
+
+	image->wq = alloc_workqueue(FLOOP_NAME "%d",
+				    WQ_UNBOUND | WQ_MEM_RECLAIM | WQ_FREEZABLE,
+				    floop_queue_depth, image->dev->number);
+	if (!image->wq)
+		return -ENOMEM;
+	image->lanes = alloc_percpu(struct floop_lane);
+	if (!image->lanes) {
+		destroy_workqueue(image->wq);
+		return -ENOMEM;
+	}
+	for_each_possible_cpu(cpu)
+		lane_init(per_cpu_ptr(image->lanes, cpu), image, lane_work);
+	lane_init(&image->writer, image, writer_work);
+	lane_init(&image->flusher, image, flusher_work);
+	xa_init(&image->cgroup_lanes);
+	return 0;
+}
+
+/**
+ * floop_lanes_exit() - undo floop_lanes_init()
+ * @image: the image, with no I/O in flight
+ *
+ * Context: Process context. May sleep.
+ */
+void floop_lanes_exit(struct floop_image *image)
+{
+	struct floop_lane *lane;
+	unsigned long key;
+
+	destroy_workqueue(image->wq);
+	xa_for_each(&image->cgroup_lanes, key, lane)
+		kfree(lane);
+	xa_destroy(&image->cgroup_lanes);
+	free_percpu(image->lanes);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Lanes: how I/O gets from its submitter to a worker that may call the file
+ * system. There is a lane a CPU, so that submitters share nothing; one lane
+ * for what waits on the file system's own locks, where more workers would only
+ * fight; and one for flushes, where one call serves all that wait.
+ */
+#ifndef FLOOP_LANE_H
+#define FLOOP_LANE_H
+
+#include <linux/llist.h>
+#include <linux/workqueue.h>
+
+struct floop_image;
+struct floop_io;
+
+/**
+ * struct floop_lane - a queue of I/O and the work that empties it
+ * @ios: newest first
+ * @work: runs while there is something in @ios
+ * @image: the image
+ * @backoff: how many writes to spare the next time one would have blocked
+ * @spare: how many writes still go to the writer untried; racy, a heuristic
+ */
+struct floop_lane {
+	struct llist_head ios;
+	struct work_struct work;
+	struct floop_image *image;
+	unsigned int backoff;
+	unsigned int spare;
+};
+
+int floop_lanes_init(struct floop_image *image);
+void floop_lanes_exit(struct floop_image *image);
+void floop_lane_route(struct floop_io *io);
+void floop_lane_wait(struct floop_io *io);
+void floop_lane_flush(struct floop_io *io);
+
+#endif /* FLOOP_LANE_H */

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The queue's limits: what the device says of itself, from its image. They
+ * change under a frozen queue, with the queue's limits_lock taken first, or
+ * while nobody uses the device.
+ */
+#include <linux/blkdev.h>
+#include <linux/falloc.h>
+#include <linux/fs.h>
+#include <linux/magic.h>
+#include <linux/pagemap.h>
+#include <linux/statfs.h>
+
+#include "compat.h"
+#include "content.h"
+#include "device.h"
+#include "image.h"
+#include "limits.h"
+
+/**
+ * floop_limits_block_size() - the logical block size where the user chose none
+ * @image: the image
+ * @size: what the device shows of it, in sectors of 512 bytes
+ * @asked: the user asked for direct I/O
+ *
+ * The smallest that direct I/O can be done with. Where that is more than 512
+ * bytes and nobody asked, neither the content may be lost to it, nor a
+ * remainder at the end.
+ *
+ * Context: Process context. May read the image.
+ * Return: the size in bytes.
+ */
+unsigned int floop_limits_block_size(struct floop_image *image, sector_t size,
+				     bool asked)
+{
+	unsigned int align = image->rules.align;
+
+	if (align <= SECTOR_SIZE || blk_validate_block_size(align) ||
+	    floop_direct_check(image, align) != FLOOP_DIRECT_OK)
+		return SECTOR_SIZE;
+	if (asked)
+		return align;
+	if ((size & ((align >> SECTOR_SHIFT) - 1)) ||
+	    floop_content_needs_small(image->file, image->offset, align))
+		return SECTOR_SIZE;
+	return align;
+}
+
+/*
+ * What is discarded becomes a hole and reads as zeroes. On a block device that
+ * is write-zeroes with unmap, not discard, so its limit for that counts.
+ */
+static void fill_discard(struct floop_image *image, struct queue_limits *lim)
+{
+	struct file *file = image->file;
+	unsigned int sectors = 0, granularity = 0;
+	struct kstatfs statfs;
+
+	if (image->is_bdev) {
+		struct block_device *bdev = I_BDEV(file->f_mapping->host);
+
+		sectors = bdev_write_zeroes_sectors(bdev);
+		granularity = bdev_discard_granularity(bdev);
+	} else if (file->f_op->fallocate &&
+		   !vfs_statfs(&file->f_path, &statfs)) {
+		sectors = UINT_MAX >> SECTOR_SHIFT;
+		granularity = statfs.f_bsize;
+	}
+	lim->max_hw_discard_sectors = sectors;
+	lim->max_write_zeroes_sectors = sectors;
+	lim->discard_granularity = sectors ? granularity : 0;
+}
+
+static void drop_unsupported(struct floop_image *image,
+			     struct queue_limits *lim)
+{
+	unsigned long modes = READ_ONCE(image->unsupported);
+
+	if (modes & FALLOC_FL_ZERO_RANGE)
+		lim->max_write_zeroes_sectors = 0;
+	if (modes & FALLOC_FL_PUNCH_HOLE) {
+		lim->max_hw_discard_sectors = 0;
+		lim->discard_granularity = 0;
+	}
+}
+
+/*
+ * Direct I/O hands the submitter's pages to the image's file system, which may
+ * checksum or mirror them: they must not change on the way where it, or the
+ * disk below it, says so. btrfs says it of no mapping, and needs it of all.
+ */
+static bool needs_stable_writes(struct floop_image *image)
+{
+	struct block_device *disk = floop_image_disk(image);
+	struct file *file = image->file;
+
+	return mapping_stable_writes(file->f_mapping) ||
+	       (disk && bdev_stable_writes(disk)) ||
+	       file_inode(file)->i_sb->s_magic == BTRFS_SUPER_MAGIC;
+}
+
+static void fill_direct(struct floop_image *image, struct queue_limits *lim)
+{
+	lim->dma_alignment = SECTOR_SIZE - 1;
+	lim->features &= ~BLK_FEAT_STABLE_WRITES;
+	if (!image->direct)
+		return;
+	lim->dma_alignment = max_t(unsigned int, lim->dma_alignment,
+				   image->rules.mem_mask);
+	if (needs_stable_writes(image))
+		lim->features |= BLK_FEAT_STABLE_WRITES;
+}
+
+static void fill(struct floop_image *image, struct queue_limits *lim,
+		 unsigned int block_size)
+{
+	struct block_device *disk = floop_image_disk(image);
+
+	lim->logical_block_size = block_size;
+	lim->physical_block_size = block_size;
+	lim->io_min = block_size;
+	lim->features &= ~(BLK_FEAT_WRITE_CACHE | BLK_FEAT_FUA |
+			   BLK_FEAT_ROTATIONAL);
+	if (image->file->f_op->fsync && !image->read_only)
+		lim->features |= BLK_FEAT_WRITE_CACHE | BLK_FEAT_FUA;
+	if (disk && floop_bdev_rotational(disk))
+		lim->features |= BLK_FEAT_ROTATIONAL;
+	fill_discard(image, lim);
+	drop_unsupported(image, lim);
+}
+
+/**
+ * floop_limits_attach() - limits for a device that is being attached
+ * @dev: the device, unbound
+ * @image: its image to be; direct I/O is decided here
+ * @block_size: the logical block size, in bytes
+ * @asked: the user asked for direct I/O, and is told if it can't be
+ *
+ * Context: Process context, with the device's lock held. May sleep.
+ * Return: 0, or -EINVAL for an impossible block size.
+ */
+int floop_limits_attach(struct floop_device *dev, struct floop_image *image,
+			unsigned int block_size, bool asked)
+{
+	struct request_queue *q = dev->disk->queue;
+	struct queue_limits lim = queue_limits_start_update(q);
+
+	floop_direct_decide(dev, image, block_size, asked);
+	fill(image, &lim, block_size);
+	fill_direct(image, &lim);
+	return queue_limits_commit_update(q, &lim);
+}
+
+/**
+ * floop_limits_change() - limits for a device in use
+ * @dev: the device, bound
+ * @block_size: its new logical block size in bytes, or 0 to leave all as it is
+ *	but what goes with direct I/O, which is decided anew
+ * @asked: the user asked for direct I/O, and is told if it can't be
+ *
+ * Context: Process context, with the device's lock held. Freezes the queue.
+ * Return: 0, or -EINVAL for an impossible block size.
+ */
+int floop_limits_change(struct floop_device *dev, unsigned int block_size,
+			bool asked)
+{
+	struct request_queue *q = dev->disk->queue;
+	struct floop_image *image = dev->image;
+	struct queue_limits lim = queue_limits_start_update(q);
+	unsigned int memflags;
+	int err;
+
+	if (block_size)
+		fill(image, &lim, block_size);
+	memflags = floop_freeze_queue(q);
+	floop_direct_decide(dev, image, lim.logical_block_size, asked);
+	fill_direct(image, &lim);
+	err = queue_limits_commit_update(q, &lim);
+	if (err)
+		floop_direct_decide(dev, image, queue_logical_block_size(q),
+				    false);
+	floop_unfreeze_queue(q, memflags);
+	return err;
+}
+
+/**
+ * floop_limits_drop() - take out what the image's file system can't do
+ * @dev: the device
+ * @image: the image, with @image->unsupported set; closing it waits for us
+ *
+ * Context: Process context. Freezes the queue.
+ */
+void floop_limits_drop(struct floop_device *dev, struct floop_image *image)
+{
+	struct request_queue *q = dev->disk->queue;
+	struct queue_limits lim = queue_limits_start_update(q);
+	unsigned int memflags;
+
+	drop_unsupported(image, &lim);
+	memflags = floop_freeze_queue(q);
+	queue_limits_commit_update(q, &lim);
+	floop_unfreeze_queue(q, memflags);
+}
+
+/**
+ * floop_limits_detach() - limits for a device without an image
+ * @dev: the device; nobody has it open
+ *
+ * Context: Process context. May sleep.
+ */
+void floop_limits_detach(struct floop_device *dev)
+{
+	struct request_queue *q = dev->disk->queue;
+	struct queue_limits lim = queue_limits_start_update(q);
+
+	lim.logical_block_size = SECTOR_SIZE;
+	lim.physical_block_size = SECTOR_SIZE;
+	lim.io_min = SECTOR_SIZE;
+	queue_limits_commit_update(q, &lim);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The queue's limits: what the device says of itself.
+ */
+#ifndef FLOOP_LIMITS_H
+#define FLOOP_LIMITS_H
+
+#include <linux/types.h>
+
+struct floop_device;
+struct floop_image;
+
+unsigned int floop_limits_block_size(struct floop_image *image, sector_t size,
+				     bool asked);
+int floop_limits_attach(struct floop_device *dev, struct floop_image *image,
+			unsigned int block_size, bool asked);
+int floop_limits_change(struct floop_device *dev, unsigned int block_size,
+			bool asked);
+void floop_limits_drop(struct floop_device *dev, struct floop_image *image);
+void floop_limits_detach(struct floop_device *dev);
+
+#endif /* FLOOP_LIMITS_H */

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * floop: files as block devices. Loading and unloading.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/module.h>
+
+#include "control.h"
+#include "device.h"
+#include "image.h"
+#include "names.h"
+
+static int max_loop = FLOOP_DEVICES_AT_LOAD;
+static bool max_loop_given;
+static int max_part;
+
+static int set_max_loop(const char *val, const struct kernel_param *kp)
+{
+	int err = param_set_int(val, kp);
+
+	if (!err)
+		max_loop_given = true;
+	return err;
+}
+
+static const struct kernel_param_ops max_loop_ops = {
+	.set	= set_max_loop,
+	.get	= param_get_int,
+};
+module_param_cb(max_loop, &max_loop_ops, &max_loop, 0444);
+MODULE_PARM_DESC(max_loop, "Devices to make at load; where given, also the most that opening a device node makes");
+
+module_param(max_part, int, 0444);
+MODULE_PARM_DESC(max_part, "Partitions of a device that get minors of its own; scans every device");
+
+static int set_queue_depth(const char *val, const struct kernel_param *kp)
+{
+	int depth, err;
+
+	err = kstrtoint(val, 0, &depth);
+	if (err)
+		return err;
+	if (depth < 1)
+		return -EINVAL;
+	floop_queue_depth = depth;
+	return 0;
+}
+
+static const struct kernel_param_ops queue_depth_ops = {
+	.set	= set_queue_depth,
+	.get	= param_get_int,
+};
+module_param_cb(hw_queue_depth, &queue_depth_ops, &floop_queue_depth, 0444);
+MODULE_PARM_DESC(hw_queue_depth, "I/Os of a device that have memory in reserve, and that may wait in the file system at once. Default: 128");
+
+/* Opening a node that has no disk makes the disk, where the kernel asks us. */
+static void floop_probe(dev_t devt)
+{
+	int index = floop_device_index(devt);
+
+	if (max_loop_given && max_loop && index >= max_loop)
+		return;
+	floop_device_add(index);
+}
+
+static int __init floop_init(void)
+{
+	int err, i;
+
+	err = floop_device_set_partitions(&max_part);
+	if (err)
+		return err;
+	if (max_loop > floop_device_limit())
+		return -EINVAL;
+
+	err = floop_image_init();
+	if (err)
+		return err;
+	err = floop_control_register();
+	if (err)
+		goto err_image;
+	err = floop_device_register_major(IS_ENABLED(CONFIG_BLOCK_LEGACY_AUTOLOAD) ?
+					  floop_probe : NULL);
+	if (err) {
+		err = -EIO;
+		goto err_control;
+	}
+
+	for (i = 0; i < max_loop; i++)
+		floop_device_add(i);
+
+	pr_info("module loaded (" FLOOP_VERSION ")\n");
+	return 0;
+
+err_control:
+	floop_control_unregister();
+err_image:
+	floop_image_exit();
+	return err;
+}
+
+static void __exit floop_exit(void)
+{
+	floop_device_unregister_major();
+	floop_control_unregister();
+	floop_control_remove_all();
+	floop_image_exit();
+}
+
+module_init(floop_init);
+module_exit(floop_exit);
+
+MODULE_DESCRIPTION("floop: files as block devices");
+MODULE_VERSION(FLOOP_VERSION);
+MODULE_LICENSE("GPL");
+#ifdef FLOOP_DROP_IN
+MODULE_ALIAS_BLOCKDEV_MAJOR(FLOOP_MAJOR);
+MODULE_ALIAS_MISCDEV(FLOOP_CONTROL_MINOR);
+MODULE_ALIAS("devname:loop-control");
+#endif

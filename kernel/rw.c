@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Reads and writes: a kiocb for the file system, direct or buffered, and what
+ * its answer means for the bio.
+ */
+#include <linux/blkdev.h>
+#include <linux/fs.h>
+
+#include "bounce.h"
+#include "image.h"
+#include "io.h"
+#include "lane.h"
+#include "rw.h"
+
+/* However many writes in a row would have blocked, try again after so many. */
+#define MOST_SPARED	64
+
+/**
+ * floop_rw_pos() - where what is left of an I/O begins in the file
+ * @io: the I/O
+ *
+ * Return: the position in bytes.
+ */
+loff_t floop_rw_pos(struct floop_io *io)
+{
+	return io->image->offset +
+	       ((loff_t)io->bio->bi_iter.bi_sector << SECTOR_SHIFT) + io->done;
+}
+
+/**
+ * floop_rw_iter() - the memory of what is left of an I/O
+ * @io: a read or a write
+ * @iter: set to it; uses the bio's own vectors
+ */
+void floop_rw_iter(struct floop_io *io, struct iov_iter *iter)
+{
+	bool write = bio_op(io->bio) == REQ_OP_WRITE;
+	struct bvec_iter start = io->bio->bi_iter;
+	const struct bio_vec *first;
+	unsigned int nr, skip, bytes;
+
+	if (io->done)
+		bio_advance_iter(io->bio, &start, io->done);
+	first = &io->bio->bi_io_vec[start.bi_idx];
+	/* bi_vcnt says nothing of a clone. */
+	skip = mp_bvec_iter_offset(io->bio->bi_io_vec, start) - first->bv_offset;
+	bytes = first->bv_len - skip;
+	for (nr = 1; bytes < start.bi_size; nr++)
+		bytes += first[nr].bv_len;
+	iov_iter_bvec(iter, write ? ITER_SOURCE : ITER_DEST, first, nr,
+		      start.bi_size);
+	iter->iov_offset = skip;
+}
+
+/*
+ * Freeze protection, as every writer of the image's file system holds it. It is
+ * let go in the completion, maybe by another task: as for AIO, lockdep is told.
+ */
+static bool freeze_protect(struct floop_io *io, bool wait)
+{
+	struct super_block *sb = file_inode(io->image->file)->i_sb;
+
+	if (io->image->is_bdev)
+		return true;
+	if (wait) {
+		kiocb_start_write(&io->iocb);
+	} else {
+		if (!sb_start_write_trylock(sb))
+			return false;
+		__sb_writers_release(sb, SB_FREEZE_WRITE);
+	}
+	io->flags |= FLOOP_IO_FREEZE_HELD;
+	return true;
+}
+
+/* A write was refused because it would block: the next ones may be, too. */
+static void spare_more(struct floop_lane *lane)
+{
+	unsigned int backoff = READ_ONCE(lane->backoff);
+
+	WRITE_ONCE(lane->spare, backoff);
+	WRITE_ONCE(lane->backoff, clamp(backoff * 2, 1U, (unsigned int)MOST_SPARED));
+}
+
+static void spare_none(struct floop_lane *lane)
+{
+	if (unlikely(READ_ONCE(lane->backoff)))
+		WRITE_ONCE(lane->backoff, 0);
+}
+
+/**
+ * floop_rw_end() - go on with an I/O after the file system's answer
+ * @io: a read or a write
+ * @result: bytes that are done, or a negative errno
+ *
+ * What came short goes on with the rest; nothing at all means that the image
+ * ends here, and is an error.
+ *
+ * Context: Any, interrupts included.
+ */
+void floop_rw_end(struct floop_io *io, long result)
+{
+	bool write = bio_op(io->bio) == REQ_OP_WRITE;
+	bool tried = io->iocb.ki_flags & IOCB_NOWAIT;
+
+	if (io->flags & FLOOP_IO_FREEZE_HELD) {
+		io->flags &= ~FLOOP_IO_FREEZE_HELD;
+		kiocb_end_write(&io->iocb);
+	}
+
+	if (unlikely(result <= 0)) {
+		if (result == -EAGAIN && tried) {
+			if (write)
+				spare_more(io->lane);
+			floop_lane_wait(io);
+			return;
+		}
+		floop_io_end(io, result ? floop_io_status(result) :
+					  BLK_STS_IOERR);
+		return;
+	}
+
+	if (write && tried)
+		spare_none(io->lane);
+	io->done += result;
+	if (unlikely(io->done < io->bio->bi_iter.bi_size)) {
+		floop_lane_wait(io);
+		return;
+	}
+	if (write && (io->bio->bi_opf & REQ_FUA) && !io->image->dsync) {
+		io->flags |= FLOOP_IO_WRITTEN;
+		floop_lane_flush(io);
+		return;
+	}
+	floop_io_end(io, BLK_STS_OK);
+}
+
+static void rw_complete(struct kiocb *iocb, long result)
+{
+	struct floop_io *io = container_of(iocb, struct floop_io, iocb);
+
+	io->result = result;
+	if (atomic_dec_and_test(&io->refs))
+		floop_rw_end(io, result);
+}
+
+/**
+ * floop_rw() - read or write
+ * @io: the I/O, or what is left of it
+ * @wait: whether it may block; if not, and it would, it goes where it may
+ *
+ * Context: A worker of the image, in its reclaim scope, as the submitter.
+ */
+void floop_rw(struct floop_io *io, bool wait)
+{
+	struct floop_image *image = io->image;
+	struct file *file = image->file;
+	struct kiocb *iocb = &io->iocb;
+	bool write = bio_op(io->bio) == REQ_OP_WRITE;
+	struct iov_iter iter;
+	ssize_t ret;
+
+	floop_rw_iter(io, &iter);
+	iocb->ki_filp = file;
+	iocb->ki_pos = floop_rw_pos(io);
+	iocb->ki_ioprio = io->bio->bi_ioprio;
+	iocb->ki_complete = NULL;
+	iocb->private = NULL;
+	iocb->ki_flags = 0;
+	if (!wait)
+		iocb->ki_flags |= IOCB_NOWAIT;
+
+	if (write) {
+		/*
+		 * An image that was cut short under us doesn't grow again: what
+		 * lay between its end and this write would read as zeroes.
+		 */
+		if (unlikely(iocb->ki_pos + iov_iter_count(&iter) >
+			     i_size_read(file->f_mapping->host))) {
+			floop_io_end(io, BLK_STS_IOERR);
+			return;
+		}
+		iocb->ki_flags |= IOCB_WRITE;
+		if ((io->bio->bi_opf & REQ_FUA) && image->dsync)
+			iocb->ki_flags |= IOCB_DSYNC;
+	}
+
+	if (image->direct) {
+		if (unlikely(iov_iter_alignment(&iter) &
+			     image->rules.mem_mask)) {
+			if (wait)
+				floop_bounce(io);
+			else
+				floop_lane_wait(io);
+			return;
+		}
+		iocb->ki_flags |= IOCB_DIRECT;
+		iocb->ki_complete = rw_complete;
+		atomic_set(&io->refs, 2);
+	}
+
+	if (write && !freeze_protect(io, wait)) {
+		floop_lane_wait(io);
+		return;
+	}
+
+	if (write)
+		ret = file->f_op->write_iter(iocb, &iter);
+	else
+		ret = file->f_op->read_iter(iocb, &iter);
+
+	/*
+	 * The file system may look at the iocb and at the bio's vectors until
+	 * it returns, even when the completion has long come.
+	 */
+	if (ret != -EIOCBQUEUED)
+		floop_rw_end(io, ret);
+	else if (atomic_dec_and_test(&io->refs))
+		floop_rw_end(io, io->result);
+}

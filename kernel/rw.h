@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Reads and writes, by the file system.
+ */
+#ifndef FLOOP_RW_H
+#define FLOOP_RW_H
+
+#include <linux/types.h>
+#include <linux/uio.h>
+
+struct floop_io;
+
+void floop_rw(struct floop_io *io, bool wait);
+void floop_rw_end(struct floop_io *io, long result);
+void floop_rw_iter(struct floop_io *io, struct iov_iter *iter);
+loff_t floop_rw_pos(struct floop_io *io);
+
+#endif /* FLOOP_RW_H */

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Asking an attached device what it is, and changing how it shows its image:
+ * LOOP_GET_STATUS, LOOP_SET_STATUS, LOOP_SET_CAPACITY, LOOP_SET_DIRECT_IO,
+ * LOOP_SET_BLOCK_SIZE.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/blkdev.h>
+#include <linux/fs.h>
+#include <linux/kdev_t.h>
+#include <linux/path.h>
+#include <linux/stat.h>
+
+#include "compat.h"
+#include "device.h"
+#include "image.h"
+#include "limits.h"
+#include "status.h"
+
+#define STATUS_SETTABLE_FLAGS	(LO_FLAGS_AUTOCLEAR | LO_FLAGS_PARTSCAN)
+#define STATUS_CLEARABLE_FLAGS	LO_FLAGS_AUTOCLEAR
+
+/**
+ * floop_status_check() - can a device be shown like this?
+ * @info: what userspace asks for
+ *
+ * Return: 0; -EINVAL for encryption, which has been gone from loop devices
+ * since 5.16; -EOVERFLOW for an offset or limit that no file has.
+ */
+int floop_status_check(const struct loop_info64 *info)
+{
+	if (info->lo_encrypt_key_size > LO_KEY_SIZE)
+		return -EINVAL;
+	if (info->lo_encrypt_type != LO_CRYPT_NONE) {
+		pr_warn_once("encryption by the loop device is gone, use dm-crypt\n");
+		return -EINVAL;
+	}
+	if (info->lo_offset > LLONG_MAX || info->lo_sizelimit > LLONG_MAX)
+		return -EOVERFLOW;
+	return 0;
+}
+
+/**
+ * floop_status_set_size() - give the disk a size, and say so
+ * @dev: the device
+ * @size: in sectors of 512 bytes
+ */
+void floop_status_set_size(struct floop_device *dev, sector_t size)
+{
+	if (!set_capacity_and_notify(dev->disk, size))
+		kobject_uevent(&disk_to_dev(dev->disk)->kobj, KOBJ_CHANGE);
+}
+
+/**
+ * floop_status_scan() - look for partitions
+ * @dev: the device
+ *
+ * Context: Process context. May sleep; takes the disk's open_mutex, so the
+ * caller may not hold the device's lock.
+ */
+void floop_status_scan(struct floop_device *dev)
+{
+	int err;
+
+	mutex_lock(&dev->disk->open_mutex);
+	err = bdev_disk_changed(dev->disk, false);
+	mutex_unlock(&dev->disk->open_mutex);
+	if (err)
+		pr_warn("%s: partition scan failed: %d\n",
+			dev->disk->disk_name, err);
+}
+
+static sector_t shown_sectors(struct floop_device *dev)
+{
+	struct floop_image *image = dev->image;
+
+	return floop_image_sectors(image->file, image->offset, dev->size_limit);
+}
+
+static void move_image(struct floop_device *dev, loff_t offset)
+{
+	struct request_queue *q = dev->disk->queue;
+	unsigned int memflags = floop_freeze_queue(q);
+
+	dev->image->offset = offset;
+	floop_unfreeze_queue(q, memflags);
+}
+
+/**
+ * floop_status_set() - change how the image is shown
+ * @dev: the device
+ * @info: offset, size limit, name, and the flags that may change: autoclear,
+ *	and partition scan, which can't be turned off
+ *
+ * Context: Process context. May sleep; takes the device's lock and freezes the
+ * queue, then takes the disk's open_mutex if partition scan is turned on.
+ * Return: 0; -ENXIO, -EINVAL, -EOVERFLOW, -EINTR.
+ */
+int floop_status_set(struct floop_device *dev, const struct loop_info64 *info)
+{
+	bool moved, resized, scan = false;
+	int err;
+
+	err = mutex_lock_killable(&dev->lock);
+	if (err)
+		return err;
+	err = -ENXIO;
+	if (dev->state != FLOOP_BOUND)
+		goto unlock;
+
+	moved = dev->image->offset != info->lo_offset;
+	resized = moved || dev->size_limit != info->lo_sizelimit;
+	if (resized) {
+		sync_blockdev(dev->disk->part0);
+		invalidate_bdev(dev->disk->part0);
+	}
+	err = floop_status_check(info);
+	if (err)
+		goto unlock;
+
+	dev->size_limit = info->lo_sizelimit;
+	strscpy(dev->name, info->lo_file_name, LO_NAME_SIZE);
+	scan = !(dev->flags & LO_FLAGS_PARTSCAN) &&
+	       (info->lo_flags & LO_FLAGS_PARTSCAN);
+	dev->flags &= ~STATUS_CLEARABLE_FLAGS;
+	dev->flags |= info->lo_flags & STATUS_SETTABLE_FLAGS;
+	if (scan)
+		clear_bit(GD_SUPPRESS_PART_SCAN, &dev->disk->state);
+	if (moved) {
+		move_image(dev, info->lo_offset);
+		floop_limits_change(dev, 0, false);
+	}
+	if (resized)
+		floop_status_set_size(dev, shown_sectors(dev));
+unlock:
+	mutex_unlock(&dev->lock);
+	if (scan)
+		floop_status_scan(dev);
+	return err;
+}
+
+/**
+ * floop_status_get() - say what the device shows
+ * @dev: the device
+ * @info: filled in
+ *
+ * Context: Process context. May sleep; takes the device's lock, but not while
+ * it asks the image's file system.
+ * Return: 0; -ENXIO, -EINTR, or what the file system says.
+ */
+int floop_status_get(struct floop_device *dev, struct loop_info64 *info)
+{
+	struct kstat stat;
+	struct path path;
+	int err;
+
+	err = mutex_lock_killable(&dev->lock);
+	if (err)
+		return err;
+	if (dev->state != FLOOP_BOUND) {
+		mutex_unlock(&dev->lock);
+		return -ENXIO;
+	}
+	memset(info, 0, sizeof(*info));
+	info->lo_number = dev->number;
+	info->lo_offset = dev->image->offset;
+	info->lo_sizelimit = dev->size_limit;
+	info->lo_flags = dev->flags;
+	memcpy(info->lo_file_name, dev->name, LO_NAME_SIZE);
+	path = dev->image->file->f_path;
+	path_get(&path);
+	mutex_unlock(&dev->lock);
+
+	err = vfs_getattr(&path, &stat, STATX_INO, AT_STATX_SYNC_AS_STAT);
+	if (!err) {
+		info->lo_device = huge_encode_dev(stat.dev);
+		info->lo_inode = stat.ino;
+		info->lo_rdevice = huge_encode_dev(stat.rdev);
+	}
+	path_put(&path);
+	return err;
+}
+
+/**
+ * floop_status_set_capacity() - take the image's size anew
+ * @dev: the device
+ *
+ * Context: Process context, with the device's lock held.
+ * Return: 0 or -ENXIO.
+ */
+int floop_status_set_capacity(struct floop_device *dev)
+{
+	if (dev->state != FLOOP_BOUND)
+		return -ENXIO;
+	floop_status_set_size(dev, shown_sectors(dev));
+	return 0;
+}
+
+/**
+ * floop_status_set_direct() - turn direct I/O on or off
+ * @dev: the device
+ * @direct: which
+ *
+ * Context: Process context, with the device's lock held. May sleep; freezes the
+ * queue.
+ * Return: 0; -ENXIO; -EINVAL where the image doesn't allow direct I/O.
+ */
+int floop_status_set_direct(struct floop_device *dev, bool direct)
+{
+	struct floop_image *image = dev->image;
+	int err;
+
+	if (dev->state != FLOOP_BOUND)
+		return -ENXIO;
+	dev->want_direct = direct;
+	if (direct == image->direct)
+		return 0;
+	/* What is dirty in the page cache is written before it is passed by. */
+	if (direct)
+		vfs_fsync(image->file, 0);
+	err = floop_limits_change(dev, 0, direct);
+	if (!err && direct != image->direct)
+		err = -EINVAL;
+	return err;
+}
+
+/**
+ * floop_status_set_block_size() - change the logical block size
+ * @dev: the device
+ * @mode: how the caller opened it
+ * @bdev: the block device that the caller opened
+ * @size: in bytes, or 0 for what the device would have chosen itself
+ *
+ * Context: Process context. May sleep; takes the device's lock and freezes the
+ * queue.
+ * Return: 0; -EBUSY where someone has the device to himself, -ENXIO, -EINVAL,
+ * -EINTR.
+ */
+int floop_status_set_block_size(struct floop_device *dev, blk_mode_t mode,
+				struct block_device *bdev, unsigned long size)
+{
+	struct block_device *whole = dev->disk->part0;
+	unsigned int block_size = size;
+	int err;
+
+	if (!(mode & BLK_OPEN_EXCL)) {
+		err = bd_prepare_to_claim(bdev, floop_status_set_block_size,
+					  NULL);
+		if (err)
+			return err;
+	}
+	err = mutex_lock_killable(&dev->lock);
+	if (err)
+		goto abort_claim;
+	if (dev->state != FLOOP_BOUND) {
+		err = -ENXIO;
+		goto unlock;
+	}
+	if (!block_size)
+		block_size = floop_limits_block_size(dev->image,
+						     get_capacity(dev->disk),
+						     false);
+	if (block_size != bdev_logical_block_size(whole)) {
+		sync_blockdev(whole);
+		invalidate_bdev(whole);
+		err = floop_limits_change(dev, block_size, false);
+	}
+unlock:
+	mutex_unlock(&dev->lock);
+abort_claim:
+	if (!(mode & BLK_OPEN_EXCL))
+		bd_abort_claiming(bdev, floop_status_set_block_size);
+	return err;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Asking an attached device what it is, and changing how it shows its image.
+ */
+#ifndef FLOOP_STATUS_H
+#define FLOOP_STATUS_H
+
+#include <linux/blkdev.h>
+#include <linux/loop.h>
+
+struct floop_device;
+
+int floop_status_check(const struct loop_info64 *info);
+int floop_status_set(struct floop_device *dev, const struct loop_info64 *info);
+int floop_status_get(struct floop_device *dev, struct loop_info64 *info);
+int floop_status_set_capacity(struct floop_device *dev);
+int floop_status_set_direct(struct floop_device *dev, bool direct);
+int floop_status_set_block_size(struct floop_device *dev, blk_mode_t mode,
+				struct block_device *bdev, unsigned long size);
+void floop_status_set_size(struct floop_device *dev, sector_t size);
+void floop_status_scan(struct floop_device *dev);
+
+#endif /* FLOOP_STATUS_H */

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Where a bio comes in and where it ends.
+ *
+ * A bio in flight holds the queue's usage counter, as a request of a blk-mq
+ * driver does: it is a percpu_ref, so no two CPUs share a word over it, and
+ * freezing the queue drains it. That is the only count of I/O in flight.
+ */
+#include <linux/blkdev.h>
+
+#include "device.h"
+#include "image.h"
+#include "io.h"
+#include "submit.h"
+
+/**
+ * floop_submit_bio() - take a bio
+ * @bio: the bio, within the device's capacity
+ *
+ * Hands it to a lane and returns. current->bio_list is set here: what we would
+ * submit below waits until we return, so calling the file system from here,
+ * which may wait for what it submits, would be a deadlock.
+ *
+ * Context: Process context, in the queue's usage counter. Waits for memory of
+ * the image's reserve, which comes back as I/O completes; with REQ_NOWAIT it
+ * doesn't wait.
+ */
+void floop_submit_bio(struct bio *bio)
+{
+	struct floop_device *dev = bio->bi_bdev->bd_disk->private_data;
+	struct floop_image *image = dev->image;
+	struct floop_io *io;
+
+	if (unlikely(!image))
+		goto io_error;
+	switch (bio_op(bio)) {
+	case REQ_OP_READ:
+		break;
+	case REQ_OP_WRITE:
+	case REQ_OP_DISCARD:
+	case REQ_OP_WRITE_ZEROES:
+		if (unlikely(image->read_only))
+			goto io_error;
+		break;
+	default:
+		bio->bi_status = BLK_STS_NOTSUPP;
+		bio_endio(bio);
+		return;
+	}
+
+	io = mempool_alloc(&image->ios, bio->bi_opf & REQ_NOWAIT ? GFP_NOWAIT :
+								   GFP_NOIO);
+	if (unlikely(!io)) {
+		bio_wouldblock_error(bio);
+		return;
+	}
+	percpu_ref_get(&dev->disk->queue->q_usage_counter);
+	io->bio = bio;
+	io->image = image;
+	io->done = 0;
+	io->flags = 0;
+	io->start = bio_start_io_acct(bio);
+	floop_lane_route(io);
+	return;
+
+io_error:
+	bio_io_error(bio);
+}
+
+/**
+ * floop_io_end() - complete a bio
+ * @io: the I/O; gone afterwards
+ * @status: how it ended
+ *
+ * Context: Any, interrupts included.
+ */
+void floop_io_end(struct floop_io *io, blk_status_t status)
+{
+	struct floop_image *image = io->image;
+	struct request_queue *q = image->dev->disk->queue;
+	struct bio *bio = io->bio;
+
+	bio_end_io_acct(bio, io->start);
+	mempool_free(io, &image->ios);
+	bio->bi_status = status;
+	bio_endio(bio);
+	percpu_ref_put(&q->q_usage_counter);
+}
+
+/**
+ * floop_io_status() - what an error of the file system means to the bio
+ * @err: a negative errno
+ *
+ * A full image is a full disk, over quota or not: the file system above can do
+ * something about ENOSPC. -EAGAIN from a call that was allowed to wait, or an
+ * errno that says nothing to a block device, is an I/O error.
+ *
+ * Return: the status to end the bio with.
+ */
+blk_status_t floop_io_status(int err)
+{
+	switch (err) {
+	case -EDQUOT:
+		return BLK_STS_NOSPC;
+	case -EAGAIN:
+		return BLK_STS_IOERR;
+	default:
+		return errno_to_blk_status(err);
+	}
+}
