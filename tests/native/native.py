@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the native tests have in common."""
+
+import json
+import os
+import pathlib
+import subprocess
+import time
+
+PROJECT = pathlib.Path(__file__).resolve().parents[2]
+FLOOP = PROJECT / "cli" / "target" / "release" / "floop"
+
+# The exit codes of the command: docs/command.md.
+DONE, FAILED, USAGE, NO_DRIVER, BUSY, PERMISSION, NOT_FOUND, UNSUITABLE = range(8)
+
+
+def run(*command, check=True, **kwargs):
+    """Run a command; its output is text. That it fails is an error unless check is off."""
+    result = subprocess.run(
+        [str(word) for word in command], capture_output=True, text=True, check=False, **kwargs
+    )
+    if check and result.returncode:
+        raise AssertionError(
+            f"{command} ended with {result.returncode}\n{result.stdout}{result.stderr}"
+        )
+    return result
+
+
+def words(args):
+    """A command line; where floop is loaded beside it, with the loop driver asked for."""
+    beside = os.path.exists("/dev/floop-control") and "--driver" not in args
+    if beside and args and args[0] == "attach":
+        args = ["attach", "--driver", "loop", *args[1:]]
+    return [FLOOP, *args]
+
+
+class Floop:
+    """The command."""
+
+    def __call__(self, *args, **kwargs):
+        """It must succeed; returns what it prints."""
+        return run(*words(args), **kwargs).stdout
+
+    def attach(self, *args):
+        """Returns the new device."""
+        return self("attach", *args).removesuffix("\n")
+
+    def json(self, *args):
+        return json.loads(self(*args, "--json"))
+
+    def status(self, device):
+        return self.json("status", device)
+
+    def quiet(self, *args):
+        """It must succeed without a word on standard error; returns what it prints."""
+        result = run(*words(args))
+        assert result.stderr == ""
+        return result.stdout
+
+    def warning(self, *args):
+        """It must succeed; returns what it prints and what it warns of."""
+        result = run(*words(args))
+        assert result.stderr.startswith("floop: warning: ")
+        return result.stdout.strip(), result.stderr
+
+    def refused(self, code, *args, via=(), **kwargs):
+        """It must fail with this exit code; returns its one line of complaint."""
+        result = run(*via, *words(args), check=False, **kwargs)
+        assert result.returncode == code, result.stdout + result.stderr
+        assert result.stdout == ""
+        assert result.stderr.startswith("floop: ")
+        assert result.stderr.count("\n") == 1
+        return result.stderr
+
+
+def is_attached_below(device, folder):
+    """Whether the device has an image in this folder."""
+    name = f"/sys/block/{os.path.basename(device)}/loop/backing_file"
+    try:
+        return pathlib.Path(name).read_bytes().startswith(f"{folder}/".encode())
+    except OSError:
+        return False
+
+
+def attached_below(folder):
+    """The devices whose image is in a folder."""
+    devices = [name for name in os.listdir("/sys/block") if name.startswith("loop")]
+    return [f"/dev/{name}" for name in devices if is_attached_below(name, folder)]
+
+
+def detach_below(folder):
+    """Detach them, at once or when their last user lets them go; returns which they were."""
+    devices = attached_below(folder)
+    for device in devices:
+        run(FLOOP, "detach", device, check=False)
+    return devices
+
+
+def wait_until(true, seconds=20):
+    """Wait until something comes true. It is an error if it never does."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it never came true"
+        time.sleep(0.02)
+
+
+def is_attached(device):
+    return os.path.exists(f"/sys/block/{os.path.basename(device)}/loop/backing_file")
+
+
+def attribute(device, name):
+    return pathlib.Path(f"/sys/block/{os.path.basename(device)}/{name}").read_text().strip()
+
+
+def private(script):
+    """The start of a command that runs in mounts of its own, after a shell script there."""
+    return ["unshare", "--mount", "sh", "-ec", f'{script}\nexec "$@"', "sh"]
+
+
+# A /dev with nothing in it but the usual trinkets.
+EMPTY_DEV = """
+mount -t tmpfs none /dev
+mknod /dev/null c 1 3
+"""
+
+
+def only_sysfs_of(devices):
+    """For private(): a machine that has no block devices but these."""
+    script = "mount -t tmpfs none /sys/block\n"
+    for device in devices:
+        name = os.path.basename(device)
+        script += f"ln -s /sys/devices/virtual/block/{name} /sys/block/{name}\n"
+    return script
+
+
+# A partition table for sectors of 512 bytes, as far as recognizing it goes: the
+# MBR that protects it, and the first bytes of its header.
+GPT_512 = {
+    446: bytes([0, 0, 2, 0, 0xEE, 255, 255, 255, 1, 0, 0, 0, 255, 255, 0, 0]),
+    510: b"\x55\xaa",
+    512: b"EFI PART\0\0\1\0",
+}
