@@ -182,10 +182,13 @@ fn open_node(device: Device, read_only: bool) -> Result<Option<File>> {
         opened = match OpenOptions::new().read(true).write(!read_only).open(&node) {
             Ok(file) => {
                 let rdev = file.metadata().map(|metadata| DevId::from_stat(metadata.rdev()));
-                if rdev.ok() != device.id() {
+                if rdev.ok() == device.id() {
+                    Ok(Some(file))
+                } else if device.exists() {
                     return false;
+                } else {
+                    Ok(None)
                 }
-                Ok(Some(file))
             }
             Err(error) if error.kind() == ErrorKind::NotFound && device.exists() => return false,
             Err(error) => Err(error),
@@ -195,8 +198,10 @@ fn open_node(device: Device, read_only: bool) -> Result<Option<File>> {
     if !settled {
         let id = device.id().map(|id| format!("{} {}", id.major, id.minor)).unwrap_or_default();
         let node = node.display();
-        let cause =
-            format!("the kernel has this device, but {} has passed without its node", "udev");
+        let cause = format!(
+            "the kernel has this device, but its node has not appeared in {} seconds",
+            wait::NODES.as_secs()
+        );
         return Err(Error::new(Exit::Failed, &device.node(), cause)
             .hint(format_args!("make it: rm -f {node}; mknod {node} b {id}")));
     }

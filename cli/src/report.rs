@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs::File;
+use std::path::PathBuf;
 
 use serde::Serialize;
 
@@ -39,6 +40,8 @@ pub struct Details {
     pub users: Users,
     #[serde(skip)]
     driver: Driver,
+    #[serde(skip)]
+    image: PathBuf,
 }
 
 /// A partition in `status`.
@@ -99,6 +102,7 @@ impl Details {
                 .collect(),
             users: users::of(attachment.device),
             driver: attachment.driver,
+            image: attachment.image().0.to_owned(),
         }
     }
 
@@ -113,7 +117,7 @@ impl Details {
         let version = summary.driver_version.as_ref().map(|version| format!(", {version}"));
         line("driver", &format!("{}{}", self.driver, version.unwrap_or_default()));
         let deleted = if summary.deleted { " (deleted)" } else { "" };
-        line("image", &format!("{}{deleted}", printable(summary.backing_file.as_ref())));
+        line("image", &format!("{}{deleted}", printable(self.image.as_os_str())));
         line("size", &bytes(summary.size));
         line("offset", &bytes(summary.offset));
         let limit = summary.size_limit;
