@@ -132,14 +132,13 @@ int floop_device_add(int number)
 	snprintf(disk->disk_name, DISK_NAME_LEN, FLOOP_NAME "%d", number);
 
 	err = add_disk(disk);
-	if (err) {
-		floop_control_forget(dev);
-		put_disk(disk);		/* frees dev, by floop_free_disk() */
-		return err;
-	}
+	if (err)
+		goto err_put;	/* floop_free_disk() is for disks that were added */
 	floop_control_show(dev);
 	return number;
 
+err_put:
+	put_disk(disk);
 err_unreserve:
 	floop_control_forget(dev);
 err_free:

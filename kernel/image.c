@@ -104,6 +104,7 @@ bool floop_image_stacked(struct file *file)
 int floop_image_check_cycle(struct file *file, struct floop_device *dev)
 {
 	struct inode *inode = file->f_mapping->host;
+	bool is_bdev = S_ISBLK(inode->i_mode);
 	struct block_device *bdev;
 
 	for (bdev = file_bdev_below(file); bdev; ) {
@@ -115,8 +116,8 @@ int floop_image_check_cycle(struct file *file, struct floop_device *dev)
 		if (below == dev)
 			return -EBADF;
 		if (READ_ONCE(below->state) != FLOOP_BOUND) {
-			/* A file system may outlive its device's state. */
-			if (!S_ISBLK(inode->i_mode))
+			/* A mounted file system keeps what it is on. */
+			if (!is_bdev)
 				break;
 			return -EINVAL;
 		}
@@ -125,6 +126,7 @@ int floop_image_check_cycle(struct file *file, struct floop_device *dev)
 		image = READ_ONCE(below->image);
 		if (!image)
 			break;
+		is_bdev = image->is_bdev;
 		bdev = floop_image_disk(image);
 	}
 	if (!S_ISREG(inode->i_mode) && !S_ISBLK(inode->i_mode))

@@ -14,36 +14,33 @@
 #include "ioctl.h"
 #include "status.h"
 
-/*
- * The first form, with narrow fields: those of the 64-bit ABI, and below those
- * of the 32-bit one. The fields have the same names, so two macros serve both.
- */
-#define info_widen(info, old) do {					\
-	memset(info, 0, sizeof(*(info)));				\
-	(info)->lo_number = (old)->lo_number;				\
-	(info)->lo_device = (old)->lo_device;				\
-	(info)->lo_inode = (old)->lo_inode;				\
-	(info)->lo_rdevice = (old)->lo_rdevice;				\
-	(info)->lo_offset = (old)->lo_offset;				\
-	(info)->lo_flags = (old)->lo_flags;				\
-	memcpy((info)->lo_file_name, (old)->lo_name, LO_NAME_SIZE);	\
-} while (0)
+/* The first form, with narrow fields; what can be set of it. */
+static void info_from_old(struct loop_info64 *info, const struct loop_info *old)
+{
+	memset(info, 0, sizeof(*info));
+	info->lo_offset = old->lo_offset;
+	info->lo_flags = old->lo_flags;
+	memcpy(info->lo_file_name, old->lo_name, LO_NAME_SIZE);
+}
 
-/* 0, or -EOVERFLOW where a field is too narrow. */
-#define info_narrow(old, info) ({					\
-	memset(old, 0, sizeof(*(old)));					\
-	(old)->lo_number = (info)->lo_number;				\
-	(old)->lo_device = (info)->lo_device;				\
-	(old)->lo_inode = (info)->lo_inode;				\
-	(old)->lo_rdevice = (info)->lo_rdevice;				\
-	(old)->lo_offset = (info)->lo_offset;				\
-	(old)->lo_flags = (info)->lo_flags;				\
-	memcpy((old)->lo_name, (info)->lo_file_name, LO_NAME_SIZE);	\
-	(old)->lo_device != (info)->lo_device ||			\
-	(old)->lo_inode != (info)->lo_inode ||				\
-	(old)->lo_rdevice != (info)->lo_rdevice ||			\
-	(old)->lo_offset != (info)->lo_offset ? -EOVERFLOW : 0;		\
-})
+/* Returns 0, or -EOVERFLOW where a field is too narrow. */
+static int info_to_old(struct loop_info *old, const struct loop_info64 *info)
+{
+	memset(old, 0, sizeof(*old));
+	old->lo_number = info->lo_number;
+	old->lo_device = info->lo_device;
+	old->lo_inode = info->lo_inode;
+	old->lo_rdevice = info->lo_rdevice;
+	old->lo_offset = info->lo_offset;
+	old->lo_flags = info->lo_flags;
+	memcpy(old->lo_name, info->lo_file_name, LO_NAME_SIZE);
+	if (old->lo_device != info->lo_device ||
+	    old->lo_inode != info->lo_inode ||
+	    old->lo_rdevice != info->lo_rdevice ||
+	    old->lo_offset != info->lo_offset)
+		return -EOVERFLOW;
+	return 0;
+}
 
 static int set_status_old(struct floop_device *dev, void __user *arg)
 {
@@ -52,7 +49,7 @@ static int set_status_old(struct floop_device *dev, void __user *arg)
 
 	if (copy_from_user(&old, arg, sizeof(old)))
 		return -EFAULT;
-	info_widen(&info, &old);
+	info_from_old(&info, &old);
 	return floop_status_set(dev, &info);
 }
 
@@ -66,7 +63,7 @@ static int get_status_old(struct floop_device *dev, void __user *arg)
 		return -EINVAL;
 	err = floop_status_get(dev, &info);
 	if (!err)
-		err = info_narrow(&old, &info);
+		err = info_to_old(&old, &info);
 	if (!err && copy_to_user(arg, &old, sizeof(old)))
 		err = -EFAULT;
 	return err;
@@ -193,29 +190,53 @@ struct loop_info32 {
 	char		reserved[4];
 };
 
+/* Returns 0, or -EOVERFLOW where a field is too narrow. */
+static int old_to_32(struct loop_info32 *narrow, const struct loop_info *old)
+{
+	memset(narrow, 0, sizeof(*narrow));
+	narrow->lo_number = old->lo_number;
+	narrow->lo_device = old->lo_device;
+	narrow->lo_inode = old->lo_inode;
+	narrow->lo_rdevice = old->lo_rdevice;
+	narrow->lo_offset = old->lo_offset;
+	narrow->lo_flags = old->lo_flags;
+	memcpy(narrow->lo_name, old->lo_name, LO_NAME_SIZE);
+	if (narrow->lo_device != old->lo_device ||
+	    narrow->lo_inode != old->lo_inode ||
+	    narrow->lo_rdevice != old->lo_rdevice)
+		return -EOVERFLOW;
+	return 0;
+}
+
 static int set_status32(struct floop_device *dev, void __user *arg)
 {
+	struct loop_info32 narrow;
 	struct loop_info64 info;
-	struct loop_info32 old;
 
-	if (copy_from_user(&old, arg, sizeof(old)))
+	if (copy_from_user(&narrow, arg, sizeof(narrow)))
 		return -EFAULT;
-	info_widen(&info, &old);
+	memset(&info, 0, sizeof(info));
+	info.lo_offset = narrow.lo_offset;
+	info.lo_flags = narrow.lo_flags;
+	memcpy(info.lo_file_name, narrow.lo_name, LO_NAME_SIZE);
 	return floop_status_set(dev, &info);
 }
 
 static int get_status32(struct floop_device *dev, void __user *arg)
 {
+	struct loop_info32 narrow;
 	struct loop_info64 info;
-	struct loop_info32 old;
+	struct loop_info old;
 	int err;
 
 	if (!arg)
 		return -EINVAL;
 	err = floop_status_get(dev, &info);
 	if (!err)
-		err = info_narrow(&old, &info);
-	if (!err && copy_to_user(arg, &old, sizeof(old)))
+		err = info_to_old(&old, &info);
+	if (!err)
+		err = old_to_32(&narrow, &old);
+	if (!err && copy_to_user(arg, &narrow, sizeof(narrow)))
 		err = -EFAULT;
 	return err;
 }

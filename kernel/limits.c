@@ -156,13 +156,14 @@ int floop_limits_attach(struct floop_device *dev, struct floop_image *image,
  * @dev: the device, bound
  * @block_size: its new logical block size in bytes, or 0 to leave all as it is
  *	but what goes with direct I/O, which is decided anew
+ * @offset: where it begins in its image from now on, in bytes
  * @asked: the user asked for direct I/O, and is told if it can't be
  *
  * Context: Process context, with the device's lock held. Freezes the queue.
  * Return: 0, or -EINVAL for an impossible block size.
  */
 int floop_limits_change(struct floop_device *dev, unsigned int block_size,
-			bool asked)
+			loff_t offset, bool asked)
 {
 	struct request_queue *q = dev->disk->queue;
 	struct floop_image *image = dev->image;
@@ -173,6 +174,7 @@ int floop_limits_change(struct floop_device *dev, unsigned int block_size,
 	if (block_size)
 		fill(image, &lim, block_size);
 	memflags = floop_freeze_queue(q);
+	image->offset = offset;
 	floop_direct_decide(dev, image, lim.logical_block_size, asked);
 	fill_direct(image, &lim);
 	err = queue_limits_commit_update(q, &lim);

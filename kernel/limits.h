@@ -15,7 +15,7 @@ unsigned int floop_limits_block_size(struct floop_image *image, sector_t size,
 int floop_limits_attach(struct floop_device *dev, struct floop_image *image,
 			unsigned int block_size, bool asked);
 int floop_limits_change(struct floop_device *dev, unsigned int block_size,
-			bool asked);
+			loff_t offset, bool asked);
 void floop_limits_drop(struct floop_device *dev, struct floop_image *image);
 void floop_limits_detach(struct floop_device *dev);
 

@@ -109,7 +109,7 @@ void floop_rw_end(struct floop_io *io, long result)
 	}
 
 	if (unlikely(result <= 0)) {
-		if (result == -EAGAIN && tried) {
+		if (tried && (result == -EAGAIN || result == -EOPNOTSUPP)) {
 			if (write)
 				spare_more(io->lane);
 			floop_lane_wait(io);
@@ -161,14 +161,12 @@ void floop_rw(struct floop_io *io, bool wait)
 	ssize_t ret;
 
 	floop_rw_iter(io, &iter);
-	iocb->ki_filp = file;
-	iocb->ki_pos = floop_rw_pos(io);
-	iocb->ki_ioprio = io->bio->bi_ioprio;
-	iocb->ki_complete = NULL;
-	iocb->private = NULL;
-	iocb->ki_flags = 0;
-	if (!wait)
-		iocb->ki_flags |= IOCB_NOWAIT;
+	*iocb = (struct kiocb) {
+		.ki_filp = file,
+		.ki_pos = floop_rw_pos(io),
+		.ki_ioprio = io->bio->bi_ioprio,
+		.ki_flags = wait ? 0 : IOCB_NOWAIT,
+	};
 
 	if (write) {
 		/*

@@ -12,7 +12,6 @@
 #include <linux/path.h>
 #include <linux/stat.h>
 
-#include "compat.h"
 #include "device.h"
 #include "image.h"
 #include "limits.h"
@@ -78,15 +77,6 @@ static sector_t shown_sectors(struct floop_device *dev)
 	return floop_image_sectors(image->file, image->offset, dev->size_limit);
 }
 
-static void move_image(struct floop_device *dev, loff_t offset)
-{
-	struct request_queue *q = dev->disk->queue;
-	unsigned int memflags = floop_freeze_queue(q);
-
-	dev->image->offset = offset;
-	floop_unfreeze_queue(q, memflags);
-}
-
 /**
  * floop_status_set() - change how the image is shown
  * @dev: the device
@@ -127,10 +117,8 @@ int floop_status_set(struct floop_device *dev, const struct loop_info64 *info)
 	dev->flags |= info->lo_flags & STATUS_SETTABLE_FLAGS;
 	if (scan)
 		clear_bit(GD_SUPPRESS_PART_SCAN, &dev->disk->state);
-	if (moved) {
-		move_image(dev, info->lo_offset);
-		floop_limits_change(dev, 0, false);
-	}
+	if (moved)
+		floop_limits_change(dev, 0, info->lo_offset, false);
 	if (resized)
 		floop_status_set_size(dev, shown_sectors(dev));
 unlock:
@@ -209,6 +197,7 @@ int floop_status_set_capacity(struct floop_device *dev)
 int floop_status_set_direct(struct floop_device *dev, bool direct)
 {
 	struct floop_image *image = dev->image;
+	bool wanted = dev->want_direct;
 	int err;
 
 	if (dev->state != FLOOP_BOUND)
@@ -219,9 +208,11 @@ int floop_status_set_direct(struct floop_device *dev, bool direct)
 	/* What is dirty in the page cache is written before it is passed by. */
 	if (direct)
 		vfs_fsync(image->file, 0);
-	err = floop_limits_change(dev, 0, direct);
+	err = floop_limits_change(dev, 0, image->offset, direct);
 	if (!err && direct != image->direct)
 		err = -EINVAL;
+	if (err)
+		dev->want_direct = wanted;
 	return err;
 }
 
@@ -264,7 +255,8 @@ int floop_status_set_block_size(struct floop_device *dev, blk_mode_t mode,
 	if (block_size != bdev_logical_block_size(whole)) {
 		sync_blockdev(whole);
 		invalidate_bdev(whole);
-		err = floop_limits_change(dev, block_size, false);
+		err = floop_limits_change(dev, block_size,
+					  dev->image->offset, false);
 	}
 unlock:
 	mutex_unlock(&dev->lock);
