@@ -4,7 +4,7 @@
 # `status` (the exit status of the command, or the word "failed" and why it could not be started).
 
 run=$1
-# PROJECT RW DRIVERS MODULE SHELL_RUN
+# PROJECT RW DRIVERS MODULES MODULE SHELL_RUN
 # shellcheck source=/dev/null
 . "$run/config"
 
@@ -16,6 +16,11 @@ fail()
 
 # The root disk has the kernels' modules; virtme-ng mounted something slower over them.
 mountpoint -q /lib/modules && umount /lib/modules
+# A debug kernel's are in the project's folder.
+if [ -n "$MODULES" ]; then
+	mkdir -p "/lib/modules/$(uname -r)"
+	mount --bind "$MODULES" "/lib/modules/$(uname -r)"
+fi
 
 # A fresh tmpfs on /tmp, with what was mounted below it still there.
 mkdir -p /run/floop/tmp

@@ -47,7 +47,7 @@ step()
 {
 	local title=$1 log pid start=$SECONDS tick=0
 	shift
-	log=$BUILD/logs/setup-$(printf '%s' "$title" | tr -cs 'a-zA-Z0-9' '-').log
+	log=$BUILD/logs/setup-$(printf '%s' "${title%% (*}" | tr -cs 'a-zA-Z0-9' '-').log
 	printf '== %s\n' "$title" >&2
 	"$@" > "$log" 2>&1 < /dev/null 9>&- &
 	pid=$!

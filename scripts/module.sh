@@ -1,25 +1,39 @@
 #!/bin/bash
-# Usage: module.sh KVER. Build the module for the guest's kernel KVER, inside the guest root and
-# from a copy of kernel/, into build/modules/KVER/{floop,loop}.ko; only if its sources changed.
+# Usage: module.sh KVER. Build the module for the guest's kernel KVER (Debian's, or a debug kernel),
+# inside the guest root and from a copy of kernel/, into build/modules/KVER/{floop,loop}.ko; only
+# if its sources changed. What it was built from stays in KVER.build/, with debug information.
 
 . "$(dirname "$0")/lib.sh"
 
 kver=${1:?which kernel}
 out=$BUILD/modules/$kver
+work=$out.build
 locked "module-$kver"
 
+headers=/lib/modules/$kver/build
+stamps=("$ROOT/floop/stamp")
+for debug in "$BUILD"/debug-kernel/*/; do
+	if [ "$(cat "$debug/release" 2> /dev/null)" = "$kver" ]; then
+		headers=${debug}linux
+		stamps=("${debug}stamp")
+	fi
+done
+
 stamp=$(cd "$PROJECT/kernel" && find . -name '*.[ch]' -o -name Kbuild -o -name Makefile |
-	LC_ALL=C sort | xargs sha256sum "$ROOT/floop/stamp" | sha256sum)
+	LC_ALL=C sort | xargs sha256sum "${stamps[@]}" | sha256sum)
 [ "$(cat "$out/stamp" 2> /dev/null)" = "$stamp" ] && exit 0
 
-work=$BUILD/modules/$kver.build
 build()
 {
+	local module
 	rm -rf "$work"
 	mkdir -p "$work" "$out"
 	cp -r "$PROJECT/kernel/." "$work/"
-	in_root make -s -C "$work" KVER="$kver" W=1
-	cp "$work/floop.ko" "$work/loop.ko" "$out/"
+	in_root make -s -j"$(nproc)" -C "$work" KVER="$kver" KDIR="$headers" W=1
+	for module in floop loop; do
+		in_root strip -g -o "$out/$module.ko.new" "$work/$module.ko"
+		mv "$out/$module.ko.new" "$out/$module.ko"
+	done
 }
 
 step "the module for $kver" build
