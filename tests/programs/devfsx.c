@@ -6,7 +6,9 @@
  * device is under load from all of them at once while each knows what its own bytes must be. At the end the whole
  * device is compared with the model, direct and through the page cache, and so is the image file.
  *
- * Discarded bytes read as zeroes: both drivers punch a hole, and a hole is zeroes.
+ * Discarded bytes read as zeroes: both drivers punch a hole, and a hole is zeroes. On an image that can't have holes
+ * (-D) a discard may do nothing, and say that it did; and whatever it or another of its kind is refused for, the kernel
+ * has by then dropped the dirty pages of the range, so these are written out before.
  */
 #include <fcntl.h>
 #include <linux/falloc.h>
@@ -68,7 +70,7 @@ struct past {
 
 static const char *dev_path, *image_path;
 static uint64_t image_off, dev_size, sector, nr_ops = 1000, seed = 1;
-static int direct_fd = -1, buffered_fd = -1, verbose;
+static int direct_fd = -1, buffered_fd = -1, verbose, no_holes;
 static uint8_t *model;
 static struct past past[HISTORY];
 static unsigned int npast;
@@ -122,6 +124,8 @@ static void compare(const char *what, const uint8_t *got, uint64_t pos, uint64_t
 
 static void compare_all(const char *path, int flags, uint64_t off)
 {
+	const char *what = off || path == image_path ? "the image" : flags & O_DIRECT ? "in the end, direct" :
+			   "in the end, buffered";
 	uint8_t *buf = aligned(1 << 20);
 	int fd = open(path, O_RDONLY | O_CLOEXEC | flags);
 	uint64_t pos, n;
@@ -137,7 +141,7 @@ static void compare_all(const char *path, int flags, uint64_t off)
 		if (got != (ssize_t)n)
 			die("%s: read of %ju at %ju: %zd, %s", path, (uintmax_t)n, (uintmax_t)(off + pos), got,
 			    got < 0 ? strerror(errno) : "short");
-		compare(path, buf, pos, n);
+		compare(what, buf, pos, n);
 	}
 	close(fd);
 	free(buf);
@@ -198,6 +202,18 @@ static int mapped(uint8_t *buf, uint64_t pos, uint64_t len, int write)
 	return munmap(map, pos + len - start);
 }
 
+static int range_is_zero(uint64_t pos, uint64_t len)
+{
+	uint8_t *buf = aligned(len);
+	uint64_t i;
+
+	must(pread(direct_fd, buf, len, (off_t)pos), len, READ_DIRECT, pos);
+	for (i = 0; i < len && !buf[i]; i++)
+		;
+	free(buf);
+	return i == len;
+}
+
 static void one(struct rng *r, unsigned int n, uint64_t from, uint64_t size, uint8_t *buf)
 {
 	enum op op = choose(r);
@@ -230,6 +246,9 @@ static void one(struct rng *r, unsigned int n, uint64_t from, uint64_t size, uin
 		if (!below(r, 16))
 			memset(buf, 0, len);
 	}
+	if (no_holes && ops[op].optional)
+		must(sync_file_range(buffered_fd, (off_t)pos, (off_t)len, SYNC_FILE_RANGE_WRITE |
+				     SYNC_FILE_RANGE_WAIT_AFTER), 0, SYNC_RANGE, pos);
 	errno = 0;
 	switch (op) {
 	case READ_DIRECT:
@@ -311,6 +330,8 @@ static void one(struct rng *r, unsigned int n, uint64_t from, uint64_t size, uin
 	if (ret < 0)
 		must(ret, 0, op, pos);
 	done[op]++;
+	if (op == DISCARD && no_holes && !range_is_zero(pos, len))
+		return;
 	if (zero)
 		memset(model + pos, 0, len);
 	else if (op >= WRITE_DIRECT && op <= WRITE_DSYNC)
@@ -360,7 +381,7 @@ int main(int argc, char **argv)
 	int opt, status, ssz, tamper_with = 0;
 	double t0 = seconds();
 
-	while ((opt = getopt(argc, argv, "f:o:n:s:j:tv")) != -1) {
+	while ((opt = getopt(argc, argv, "f:o:n:s:j:tDv")) != -1) {
 		switch (opt) {
 		case 'f':
 			image_path = optarg;
@@ -380,11 +401,14 @@ int main(int argc, char **argv)
 		case 't':
 			tamper_with = 1;
 			break;
+		case 'D':
+			no_holes = 1;
+			break;
 		case 'v':
 			verbose = 1;
 			break;
 		default:
-			die("devfsx [-f IMAGE] [-o IMAGE-OFFSET] [-n OPS] [-s SEED] [-j JOBS] [-t] [-v] DEVICE");
+			die("devfsx [-f IMAGE] [-o IMAGE-OFFSET] [-n OPS] [-s SEED] [-j JOBS] [-t] [-D] [-v] DEVICE");
 		}
 	}
 	if (optind + 1 != argc || !jobs)

@@ -55,12 +55,17 @@ more() {
 # carve DISK NAME START-MIB SIZE-MIB - a part of a disk as a device of its own: /dev/mapper/NAME
 carve() {
 	echo "0 $(($4 * 2048)) linear $1 $(($3 * 2048))" | dmsetup create "$2"
-	later dmsetup remove --retry "$2"
+	later dm_remove "$2"
 }
 
-# the_disk [N] - the machine's Nth disk, counted from 1
+# dm_remove NAME - udev may look at it for a moment yet
+dm_remove() {
+	dmsetup remove --retry "$1" 2>/dev/null
+}
+
+# the_disk N - the machine's Nth disk, counted from 1
 the_disk() {
 	local all
 	read -ra all <<<"$DISKS"
-	echo "${all[$((${1:-1} - 1))]:?this machine has no such disk}"
+	echo "${all[$(($1 - 1))]:?this machine has no such disk}"
 }

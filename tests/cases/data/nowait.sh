@@ -1,0 +1,33 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: whoever asks not to wait (RWF_NOWAIT, io_uring) gets right data or EAGAIN and is never put to sleep, however slow the image's disk, image sparse or full, direct or buffered
+# timeout: 100
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+programs loopdev nowait pattern
+
+disk=$(the_disk 1)
+size=$((400 * 2048))
+modprobe dm-delay
+dmsetup create slow --table "0 $size delay $disk 0 5"
+later dm_remove slow
+make_fs ext4 /dev/mapper/slow
+mount_at /dev/mapper/slow "$WORK/slow"
+pattern write -q "$WORK/slow/full" 16M
+for kind in full sparse; do
+	for how in direct buffered; do
+		mkimage 16M "$WORK/slow/sparse" >/dev/null
+		dev=$(loop_attach "$how" -b 4096 "$WORK/slow/$kind")
+		echo "$kind $how"
+		nowait rwf "$dev" "$(more 150)"
+		for depth in 8 256; do
+			out=$(nowait ring "$dev" "$(more 1000)" "$depth")
+			echo "io_uring: $out"
+			if ours; then
+				matches "no submission sleeps" "$out" "* slept=0 *"
+				matches "io_uring needs no helper threads" "$out" "* helpers=0"
+			fi
+		done
+		loopdev detach "$dev"
+	done
+done
