@@ -78,13 +78,11 @@ fn config(
     flag(image.read_only, ioctl::READ_ONLY);
     flag(args.autoclear, ioctl::AUTOCLEAR);
     flag(args.partscan, ioctl::PARTSCAN);
-    let sector_size = if control.is_floop() {
-        // The module makes I/O direct where it can, and chooses the sector size for it.
-        flag(args.direct == Direct::On, ioctl::DIRECT_IO);
-        let default = if args.direct == Direct::Off { 512 } else { 0 };
-        args.sector_size.unwrap_or(default)
-    } else if args.direct == Direct::Off {
+    let sector_size = if args.direct == Direct::Off {
         args.sector_size.unwrap_or(512)
+    } else if args.direct == Direct::Auto && control.is_floop() {
+        // The module makes I/O direct where it can, and chooses the sector size for it.
+        args.sector_size.unwrap_or_default()
     } else {
         let facts = dio::Facts {
             alignment: dio::alignment(&image.file),

@@ -1,6 +1,7 @@
 //! Direct I/O: whether an image allows it, and if not, why not.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
+use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -11,7 +12,7 @@ use rustix::io::Errno;
 use crate::cli::Direct;
 use crate::content::{Finding, smallest};
 use crate::device::{Attachment, DevId, Driver};
-use crate::image::{Identity, content_of, visible};
+use crate::image::{Identity, content_of, size_of, visible};
 
 /// The smallest sector there is.
 const SECTOR: u32 = 512;
@@ -51,7 +52,7 @@ fn opens_direct(file: &File) -> bool {
 fn sector_size_of(disk: DevId) -> Option<u32> {
     let folder = disk.sysfs()?;
     let read = |folder: &Path| -> Option<u32> {
-        let text = std::fs::read_to_string(folder.join("queue/logical_block_size")).ok()?;
+        let text = fs::read_to_string(folder.join("queue/logical_block_size")).ok()?;
         text.trim().parse().ok()
     };
     read(&folder).or_else(|| read(folder.parent()?))
@@ -124,7 +125,9 @@ fn keeps_small_sectors(facts: &Facts, alignment: u32) -> Option<String> {
             finding.describe()
         ));
     }
-    let tail = facts.visible % u64::from(alignment);
+    // What doesn't fill the smallest sector can't be seen either way.
+    let sectors = facts.visible - facts.visible % u64::from(SECTOR);
+    let tail = sectors % u64::from(alignment);
     (alignment > SECTOR && tail != 0).then(|| {
         format!(
             "direct I/O on this image needs {alignment}-byte sectors, and its last {tail} bytes \
@@ -141,43 +144,62 @@ pub fn reason(attachment: &Attachment, identity: Option<Identity>) -> Option<Str
     if attachment.driver != Driver::InTree {
         // The module knows.
         let said = attachment.device.attribute("loop/dio_reason");
-        return Some(said.map_or_else(
+        let mut why = said.map_or_else(
             || "the module does not say".to_owned(),
             |text| text.to_string_lossy().into_owned(),
-        ));
+        );
+        if let Some(kept) = reopen(attachment, identity).ok().and_then(|f| kept(&f, attachment)) {
+            why = format!("{why} ({kept})");
+        }
+        return Some(why);
     }
-    Some(in_tree_reason(attachment, identity))
+    Some(match reopen(attachment, identity) {
+        Ok(file) => in_tree_reason(&file, attachment),
+        Err(why) => format!("not known: {why}"),
+    })
+}
+
+/// Opens the image of a device by its name, if that is still its name.
+fn reopen(attachment: &Attachment, identity: Option<Identity>) -> Result<File, String> {
+    let (path, deleted) = attachment.image();
+    if deleted {
+        return Err("the image was deleted".to_owned());
+    }
+    let failed = |error: io::Error| format!("the image: {}", crate::error::reason(&error));
+    // Whatever it is by now, it must not make us wait.
+    let metadata = fs::metadata(path).map_err(failed)?;
+    if identity.is_some_and(|identity| identity != Identity::of(&metadata)) {
+        return Err("the image's name now belongs to another file".to_owned());
+    }
+    File::open(path).map_err(failed)
+}
+
+/// Why the sectors of an attached image were kept smaller than direct I/O needs, if they were.
+fn kept(file: &File, attachment: &Attachment) -> Option<String> {
+    let alignment = alignment(file)?;
+    if attachment.offset % u64::from(alignment) != 0
+        || attachment.sector_size >= u64::from(alignment)
+    {
+        return None;
+    }
+    let size = size_of(file)?;
+    let facts = Facts {
+        alignment: Some(alignment),
+        offset: attachment.offset,
+        visible: visible(size, attachment.offset, Some(attachment.size_limit)),
+        made_for: smallest(&content_of(file, attachment.offset)),
+    };
+    keeps_small_sectors(&facts, alignment)
 }
 
 /// The in-tree driver drops the wish for direct I/O without a word, so it is found out again.
-fn in_tree_reason(attachment: &Attachment, identity: Option<Identity>) -> String {
-    let (path, deleted) = attachment.image();
-    let cannot_say = |why: &str| format!("not known: {why}");
-    if deleted {
-        return cannot_say("the image was deleted");
-    }
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) => {
-            return cannot_say(&format!("the image: {}", crate::error::reason(&error)));
-        }
-    };
-    let Ok(metadata) = file.metadata() else { return cannot_say("the image can't be looked at") };
-    if identity.is_some_and(|identity| identity != Identity::of(&metadata)) {
-        return cannot_say("the image's name now belongs to another file");
-    }
-    let Some(alignment) = alignment(&file) else { return NO_DIRECT_IO.to_owned() };
+fn in_tree_reason(file: &File, attachment: &Attachment) -> String {
+    let Some(alignment) = alignment(file) else { return NO_DIRECT_IO.to_owned() };
     if attachment.offset % u64::from(alignment) != 0 {
         return offset_obstacle(attachment.offset, alignment);
     }
     if attachment.sector_size < u64::from(alignment) {
-        let facts = Facts {
-            alignment: Some(alignment),
-            offset: attachment.offset,
-            visible: visible(metadata.len(), attachment.offset, Some(attachment.size_limit)),
-            made_for: smallest(&content_of(&file, attachment.offset)),
-        };
-        return keeps_small_sectors(&facts, alignment)
+        return kept(file, attachment)
             .unwrap_or_else(|| sector_obstacle(attachment.sector_size, alignment));
     }
     "it was not asked for".to_owned()

@@ -120,13 +120,8 @@ impl Image {
             }
         };
         let failed = |error| Error::os(path, "cannot find out its size", error);
-        let metadata = file.metadata().map_err(failed)?;
-        let size = if metadata.file_type().is_block_device() {
-            (&file).seek(SeekFrom::End(0)).map_err(failed)?
-        } else {
-            metadata.len()
-        };
-        let identity = Identity::of(&metadata);
+        let identity = Identity::of(&file.metadata().map_err(failed)?);
+        let size = (&file).seek(SeekFrom::End(0)).map_err(failed)?;
         Ok(Self { path: path.to_owned(), file, read_only, identity, size })
     }
 
@@ -159,6 +154,11 @@ impl Image {
     pub fn content(&self, offset: u64) -> Vec<Finding> {
         content_of(&self.file, offset)
     }
+}
+
+/// The size of a regular file or a block device.
+pub fn size_of(mut file: &File) -> Option<u64> {
+    file.seek(SeekFrom::End(0)).ok()
 }
 
 /// How much of `size` bytes is left after an offset and under a limit, where 0 is none.
