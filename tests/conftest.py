@@ -41,7 +41,8 @@ import pytest
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 CASES = PROJECT / "tests" / "cases"
 RUNNER = PROJECT / "tests" / "guest" / "run.py"
-BOOT_SECONDS = 300  # allowed for boot, and for power-off; emulation is slow
+BOOT_SECONDS = 300  # allowed; emulation is slow, and so is a busy host
+POWER_OFF_SECONDS = 120
 NEEDS_FRESH_MACHINE = 3
 HEADERS = {
     "shows": None,
@@ -400,10 +401,10 @@ class Machine:
         if self.process is None:
             return None
         try:
-            status = self.process.wait(BOOT_SECONDS)
+            status = self.process.wait(POWER_OFF_SECONDS * self.slower)
         except subprocess.TimeoutExpired:
             self.stop()
-            return f"the machine did not power off in {BOOT_SECONDS} s\n{self.tail()}"
+            return f"the machine did not power off\n{self.tail()}"
         self.process = None
         blamed = [s for s, r in self.done.items() if any("kernel" in p for p in r["problems"])]
         if status == 0 or blamed:

@@ -66,13 +66,13 @@ _libc.ioctl.argtypes = (ctypes.c_int, ctypes.c_ulong, ctypes.c_void_p)
 
 
 class Info(ctypes.Structure):
-    """struct loop_info"""
+    """struct loop_info, as on x86-64: __kernel_old_dev_t is a long there"""
 
     _fields_ = [
         ("lo_number", ctypes.c_int),
-        ("lo_device", ctypes.c_ushort),
+        ("lo_device", ctypes.c_ulong),
         ("lo_inode", ctypes.c_ulong),
-        ("lo_rdevice", ctypes.c_ushort),
+        ("lo_rdevice", ctypes.c_ulong),
         ("lo_offset", ctypes.c_int),
         ("lo_encrypt_type", ctypes.c_int),
         ("lo_encrypt_key_size", ctypes.c_int),
