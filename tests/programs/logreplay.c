@@ -147,7 +147,8 @@ static int list(int all)
 	for (i = 0; i < super.nr_entries; i++) {
 		struct entry e = next(&pos, &data, mark);
 
-		if (e.flags & MARK)
+		/* The last mark is the kernel's own. */
+		if (e.flags & MARK && strcmp(mark, "dm-log-writes-end"))
 			memcpy(last, mark, sizeof(last));
 		if (all)
 			printf("%ju %ju+%ju%s%s%s%s%s%s\n", (uintmax_t)i, (uintmax_t)e.sector, (uintmax_t)e.nr_sectors,

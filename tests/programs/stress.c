@@ -26,7 +26,7 @@
 #define IMAGE_SIZE (4 << 20)
 
 static const char *control, *dir;
-static unsigned int devices = 4, base = 40;
+static unsigned int devices = 8, base = 40;
 static struct rng r;
 
 struct count {
@@ -199,7 +199,7 @@ static void resize(void)
 
 static void opener(void)
 {
-	int fds[8], i, n = 1 + (int)below(&r, 8);
+	int fds[4], i, n = 1 + (int)below(&r, 4);
 
 	for (i = 0; i < n; i++)
 		fds[i] = open_dev((below(&r, 3) ? O_RDONLY : O_RDWR) | (below(&r, 5) ? 0 : O_EXCL) |
@@ -207,6 +207,8 @@ static void opener(void)
 	for (i = 0; i < n; i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
+	/* A device that is always open is never detached. */
+	usleep((useconds_t)below(&r, 5000));
 }
 
 static void scanner(void)
@@ -274,6 +276,7 @@ static void io(void)
 	free(buf);
 	if (fd >= 0)
 		close(fd);
+	usleep((useconds_t)below(&r, 5000));
 }
 
 static void image_user(void)
@@ -372,7 +375,7 @@ static void sysfs(void)
 }
 
 static void (* const kinds[])(void) = {
-	configure, configure, detach, tweak, tweak, resize, opener, scanner, io, io, image_user, ctl, sysfs,
+	configure, configure, detach, detach, tweak, tweak, resize, opener, scanner, io, io, image_user, ctl, sysfs,
 };
 
 #define KINDS (sizeof(kinds) / sizeof(*kinds))

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # shows: a sparse image on a full file system gives ENOSPC, to direct writes and to the file system above; what was written before is intact, and with space again all works
-# timeout: 120
+# timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh
 programs loopdev pattern
@@ -21,59 +21,60 @@ for fs in ext4 xfs; do
 	mkdir -p "$WORK/$fs"
 	mount /dev/mapper/tiny "$WORK/$fs"
 	for how in direct buffered; do
-		image=$(mkimage 256M "$WORK/$fs/image")
+		image=$(mkimage 96M "$WORK/$fs/image")
 		free=$(($(stat -f -c '%a * %S' "$WORK/$fs") >> 20))
-		fallocate -l $((free - 24))M "$WORK/$fs/filler"
+		fallocate -l $((free - 10))M "$WORK/$fs/filler"
 
 		# The bare device
 		dev=$(loop_attach "$how" "$image")
 		status=0
-		out=$(pattern write -d -b 256k -s 7 "$dev" 256M) || status=$?
+		out=$(pattern write -d -b 256k -s 7 "$dev" 96M) || status=$?
 		is "$fs $how: exit status at the end of space" "$status" 3
 		matches "$fs $how: direct writes" "$out" "ENOSPC write *"
 		upto=$(written "$out")
 		[ "$upto" -gt $((1 << 20)) ] || fail "only $upto bytes fit"
 		check "$fs $how: what was written is right" pattern check -d -b 4k -s 7 "$dev" "$upto"
 		status=0
-		out=$(pattern write -s 8 -o 64M "$dev" 64M) || status=$?
+		out=$(pattern write -s 8 -o 32M "$dev" 12M) || status=$?
 		is "$fs $how: exit status of buffered writes" "$status" 3
 		# the page cache of a block device knows one error only
 		matches "$fs $how: buffered writes" "$out" "@(ENOSPC|EIO) *"
 		check "$fs $how: what was written is still right" pattern check -d -b 4k -s 7 "$dev" "$upto"
 		rm "$WORK/$fs/filler"
-		check "$fs $how: with space again, writes work" pattern write -d -s 9 -o 64M "$dev" 16M
-		check "$fs $how: and buffered ones" pattern write -s 10 -o 96M "$dev" 16M
-		check "$fs $how: the image is right" pattern check -s 9 -o 64M "$image" 16M
-		check "$fs $how: the image is right" pattern check -s 10 -o 96M "$image" 16M
+		check "$fs $how: with space again, writes work" pattern write -d -s 9 -o 32M "$dev" 4M
+		check "$fs $how: and buffered ones" pattern write -s 10 -o 64M "$dev" 4M
+		check "$fs $how: the image is right" pattern check -s 9 -o 32M "$image" 4M
+		check "$fs $how: the image is right" pattern check -s 10 -o 64M "$image" 4M
 		check "$fs $how: the oldest data is right" pattern check -b 4k -s 7 "$dev" "$upto"
 		loopdev detach "$dev"
 
 		# A file system on it. Its own structures are written while there is space: what this shows is the fate of data.
-		mkimage 256M "$image" >/dev/null
+		mkimage 96M "$image" >/dev/null
 		dev=$(loop_attach "$how" "$image")
 		make_fs ext4 "$dev" -O ^has_journal -E nodiscard,lazy_itable_init=0
-		mount_at "$dev" "$WORK/above"
-		check "$fs $how: a file above" pattern write -s 11 "$WORK/above/old" 4M
+		mkdir -p "$WORK/above"
+		mount "$dev" "$WORK/above"
+		check "$fs $how: a file above" pattern write -s 11 "$WORK/above/old" 2M
 		touch "$WORK/above/new" "$WORK/above/newer"
 		sync
 		free=$(($(stat -f -c '%a * %S' "$WORK/$fs") >> 20))
-		fallocate -l $((free - 12))M "$WORK/$fs/filler"
+		fallocate -l $((free - 8))M "$WORK/$fs/filler"
 		status=0
-		out=$(pattern write -d -s 12 "$WORK/above/new" 64M) || status=$?
+		out=$(pattern write -d -s 12 "$WORK/above/new" 12M) || status=$?
 		is "$fs $how: exit status above, direct" "$status" 3
 		matches "$fs $how: direct writes above" "$out" "ENOSPC write *"
 		status=0
-		out=$(pattern write -s 13 "$WORK/above/newer" 64M) || status=$?
+		out=$(pattern write -s 13 "$WORK/above/newer" 12M) || status=$?
 		is "$fs $how: exit status above, buffered" "$status" 3
 		matches "$fs $how: buffered writes above" "$out" "ENOSPC *"
 		rm "$WORK/$fs/filler"
-		check "$fs $how: the older file is right" pattern check -d -s 11 "$WORK/above/old" 4M
-		check "$fs $how: with space again, a file above" pattern write -s 14 "$WORK/above/again" 16M
+		check "$fs $how: the older file is right" pattern check -d -s 11 "$WORK/above/old" 2M
+		check "$fs $how: with space again, a file above" pattern write -s 14 "$WORK/above/again" 4M
 		unmount "$WORK/above"
 		check "$fs $how: the file system above is clean" fsck.ext4 -fn "$dev"
 		mount "$dev" "$WORK/above"
-		check "$fs $how: the older file is right" pattern check -s 11 "$WORK/above/old" 4M
-		check "$fs $how: the newer file is right" pattern check -s 14 "$WORK/above/again" 16M
+		check "$fs $how: the older file is right" pattern check -s 11 "$WORK/above/old" 2M
+		check "$fs $how: the newer file is right" pattern check -s 14 "$WORK/above/again" 4M
 		unmount "$WORK/above"
 		loopdev detach "$dev"
 		rm "$image"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # shows: random operations agree with a model for images on ext4, xfs, btrfs, f2fs, tmpfs, overlayfs, FUSE and a bare disk, at any offset
-# timeout: 240
+# timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh
 programs loopdev devfsx
@@ -13,7 +13,7 @@ model() {
 	for how in direct buffered; do
 		dev=$(loop_attach "$how" -o "$2" -s 6291456 "$1")
 		echo "$1 offset $2 $how, is direct: $(dio "$dev"), sectors of $(blockdev --getss "$dev")"
-		devfsx ${3-} -f "$1" -o "$2" -n "$(more 120)" -j 2 -s "$SEED" "$dev"
+		devfsx "${@:3}" -f "$1" -o "$2" -n "$(more 120)" -j 2 -s "$SEED" "$dev"
 		loopdev detach "$dev"
 		SEED=$((SEED + 1))
 	done

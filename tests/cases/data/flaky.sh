@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # shows: a disk under the image that fails, for a while or now and then, gives EIO on the device, no hang and no wrong data; once it is well again, all that was acknowledged is there
-# timeout: 150
+# timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh
 programs loopdev pattern ackio

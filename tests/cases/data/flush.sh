@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # shows: fsync of the device and O_DSYNC writes reach the disk under the image as flushes or FUA writes, with the data before them
-# timeout: 120
+# timeout: 400
 # disks: nvme:2G virtio:2G
 . tests/guest/lib.sh
 . tests/programs/lib.sh

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # shows: direct I/O from and to memory at every alignment that queue/dma_alignment allows works, and other alignments change nothing
-# timeout: 60
+# timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh
 programs loopdev memalign

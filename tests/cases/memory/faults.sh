@@ -1,0 +1,52 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: with any single memory allocation failing on the way of any ioctl or I/O, and with I/O errors injected below and on the device, there are errors and nothing worse
+# debug: only
+# timeout: 400
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+programs loopdev failnth ackio
+
+debug=/sys/kernel/debug
+[ -d "$debug/failslab" ] || mount -t debugfs debugfs "$debug"
+[ -d "$debug/failslab" ] || fail "this kernel has no fault injection"
+on_disk ext4
+mkimage 4M "$MNT/image" >/dev/null
+
+# One after the other, each allocation of the process that asks for it
+for which in failslab fail_page_alloc; do
+	echo N >"$debug/$which/ignore-gfp-wait"
+	echo 0 >"$debug/$which/verbose"
+done
+[ ! -e "$debug/fail_page_alloc/min-order" ] || echo 0 >"$debug/fail_page_alloc/min-order"
+failnth "$MNT/image"
+
+# Among all who ask, workers included: here the reserves have to do
+for how in direct buffered; do
+	dev=$(loop_attach "$how" "$MNT/image")
+	dd if=/dev/zero of="$dev" bs=1M count=4 oflag=direct conv=fsync status=none
+	rm -f "$WORK/state"
+	ackio run "$dev" 100 1 "$WORK/state"
+
+	# I/O errors, of the disk below and of the device itself
+	for target in "/sys/block/$(basename "$(the_disk 1)")" "/sys/block/${dev#/dev/}"; do
+		echo 5 >"$debug/fail_make_request/probability"
+		echo 60 >"$debug/fail_make_request/times"
+		echo 1 >"$debug/fail_make_request/interval"
+		echo 0 >"$debug/fail_make_request/verbose"
+		echo 1 >"$target/make-it-fail"
+		status=0
+		out=$(ackio run "$dev" 300 2 "$WORK/state") || status=$?
+		echo 0 >"$target/make-it-fail"
+		echo 0 >"$debug/fail_make_request/probability"
+		echo "$how, errors from $target: $out"
+		is "$how: only EIO" "$status" 0
+	done
+	loopdev detach "$dev"
+	unmount "$MNT"
+	fsck.ext4 -fp "$(the_disk 1)" >/dev/null || true
+	mount "$(the_disk 1)" "$MNT"
+	dev=$(loop_attach "$how" "$MNT/image")
+	check "$how: all versions are right" ackio check "$dev" "$WORK/state"
+	loopdev detach "$dev"
+done

@@ -1,0 +1,18 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: after a power cut at any flush, FUA write or mark, file systems below and above are clean and everything that was fsynced above is there
+# disks: nvme:1G nvme:3G
+# timeout: 400
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+. tests/programs/power.sh
+programs loopdev fsyncer logreplay
+seed
+
+power_disks 512
+for stack in ext4:direct:ext4 xfs:direct:xfs ext4:buffered:xfs; do
+	IFS=: read -r below how above <<<"$stack"
+	power_run "$below" "$above" "$how" "$(more 6)" "$SEED"
+	power_check "$below" "$above" "$how" "$SEED" "$(more 6)"
+	[ "$bad" = 0 ] || fail "$stack: $bad points of the log are not what was promised"
+done

@@ -1,0 +1,29 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: the same when the disk had written any part of its cache since the last flush
+# disks: nvme:1G nvme:3G
+# timeout: 400
+# kernels: stable
+# modes: side-by-side
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+. tests/programs/power.sh
+programs loopdev fsyncer logreplay
+seed
+
+power_disks 512
+for stack in xfs:direct:ext4 ext4:direct:xfs; do
+	IFS=: read -r below how above <<<"$stack"
+	power_run "$below" "$above" "$how" "$(more 4)" "$SEED"
+	# What is torn at one point must not be there at the next one: each begins from the start.
+	power_points "$(more 4)" >"$WORK/torn"
+	while read -r to kind mark; do
+		overlay torn base written
+		logreplay -t $((SEED + to)) run /dev/mapper/log /dev/mapper/torn 0 "$to"
+		status=0
+		power_look torn "$below" "$above" "$how" "$mark" "$SEED" >"$WORK/look" 2>&1 || status=$?
+		dm_remove torn
+		[ "$status" = 0 ] || fail "$stack: entry $to ($kind, round $mark): $(cat "$WORK/look")"
+		echo "ok: $stack: entry $to ($kind, round $mark)"
+	done <"$WORK/torn"
+done

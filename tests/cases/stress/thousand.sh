@@ -1,0 +1,25 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: 1,000 devices can be attached at once and all work; prints what each costs in memory and seconds, next to the in-tree driver
+# timeout: 400
+# kernels: stable
+# modes: side-by-side in-tree
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+programs many
+
+devices=${DEVICES:-1000}
+mkdir "$WORK/images"
+many "$devices" "$WORK/images"
+if [ "$DRIVER_MODE" = side-by-side ]; then
+	modprobe loop
+	CTL=/dev/loop-control many "$devices" "$WORK/images"
+	for _ in 1 2 3 4 5 6 7 8 9 10; do
+		rmmod loop 2>/dev/null && break
+		sleep 0.5
+	done
+	rmmod "$MODULE"
+	echo "ok: the module is removed"
+	insmod "$MODULE_FILE"
+	wait_until 10 test -e "$CTL"
+fi

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# After tests/programs/lib.sh: what the power-cut cases share.
+#
+# A file system's user (fsyncer) works on a file system on a device, whose image is on a file system on a disk that logs
+# every write in the order in which it became durable (dm-log-writes). Then the power fails, at any point of that log:
+# the disk is put together as it was then, everything is mounted again, and whoever was promised something looks.
+: "${DISKS:?}" "${WORK:?}"
+
+# the disk as it was before; and on the second disk: the log, what the run writes, what a look afterwards writes
+power_disks() {
+	modprobe -a dm-log-writes dm-snapshot
+	carve "$(the_disk 1)" base 0 "$1"
+	carve "$(the_disk 2)" log 0 1000
+	carve "$(the_disk 2)" written 1000 "$1"
+	carve "$(the_disk 2)" looked $((1000 + $1)) "$1"
+	mkdir -p "$WORK/below" "$WORK/above"
+}
+
+# overlay NAME BASE COW - what is on BASE, with changes that go elsewhere
+overlay() {
+	echo "0 $(sectors "/dev/mapper/$2") snapshot /dev/mapper/$2 /dev/mapper/$3 N 16" | dmsetup create "$1"
+}
+
+fsck_of() {
+	case $1 in
+	ext4) fsck.ext4 -fn "$2" ;;
+	xfs) xfs_repair -n "$2" ;;
+	esac
+}
+
+# power_run BELOW ABOVE HOW ROUNDS SEED [MOUNT-OPTION]... - leaves the log in /dev/mapper/log
+power_run() {
+	local below=$1 above=$2 how=$3 rounds=$4 seed=$5 dev
+	shift 5
+	wipefs -qa /dev/mapper/base
+	make_fs "$below" /dev/mapper/base
+	mount -t "$below" /dev/mapper/base "$WORK/below"
+	mkimage 330M "$WORK/below/image" >/dev/null
+	dev=$(loop_attach "$how" "$WORK/below/image")
+	make_fs "$above" "$dev"
+	loopdev detach "$dev"
+	unmount "$WORK/below"
+
+	overlay run base written
+	echo "0 $(sectors /dev/mapper/run) log-writes /dev/mapper/run /dev/mapper/log" | dmsetup create logged
+	mount -t "$below" "$@" /dev/mapper/logged "$WORK/below"
+	dev=$(loop_attach "$how" "$WORK/below/image")
+	mount -t "$above" "$dev" "$WORK/above"
+	fsyncer work "$WORK/above" "$rounds" "$seed" logged
+	unmount "$WORK/above"
+	loopdev detach "$dev"
+	unmount "$WORK/below"
+	dm_remove logged
+	dm_remove run
+	logreplay points /dev/mapper/log >"$WORK/points"
+	awk '{ n[$2]++ } END { for (k in n) printf "%d %ss ", n[k], k; print "in the log" }' "$WORK/points"
+}
+
+# power_look DISK BELOW ABOVE HOW ROUNDS SEED - of the disk as it was when the power failed. 0: all as promised
+power_look() {
+	local below=$2 above=$3 how=$4 rounds=$5 seed=$6 dev bad=0
+	overlay look "$1" looked
+	if mount -t "$below" /dev/mapper/look "$WORK/below"; then
+		dev=$(loop_attach "$how" "$WORK/below/image")
+		if mount -t "$above" "$dev" "$WORK/above"; then
+			[ "$rounds" = none ] || fsyncer check "$WORK/above" "$rounds" "$seed" || bad=1
+			unmount "$WORK/above"
+			fsck_of "$above" "$dev" >"$WORK/out" 2>&1 || { cat "$WORK/out"; bad=1; }
+		else
+			bad=1
+		fi
+		loopdev detach "$dev"
+		unmount "$WORK/below"
+		fsck_of "$below" /dev/mapper/look >"$WORK/out" 2>&1 || { cat "$WORK/out"; bad=1; }
+	else
+		bad=1
+	fi
+	dm_remove look
+	return $bad
+}
+
+# power_points N - of all points of the log N that are spread over it, and the marks among and after them
+power_points() {
+	awk -v n="$1" '
+		{ line[NR] = $0 }
+		END {
+			step = NR > n ? NR / n : 1
+			for (i = step; i <= NR; i += step)
+				print line[int(i)]
+			if (int(i - step) < NR)
+				print line[NR]
+		}' "$WORK/points"
+}
+
+# power_check BELOW ABOVE HOW SEED POINTS [logreplay option]... - look at that many points; prints and counts in $bad what is wrong
+power_check() {
+	local below=$1 above=$2 how=$3 seed=$4 from=0 to kind mark good=0
+	power_points "$5" >"$WORK/chosen"
+	shift 5
+	bad=0
+	while read -r to kind mark; do
+		logreplay "$@" run /dev/mapper/log /dev/mapper/base "$from" "$to" >"$WORK/replayed"
+		from=$to
+		if power_look base "$below" "$above" "$how" "$mark" "$seed" >"$WORK/look" 2>&1; then
+			good=$((good + 1))
+		else
+			bad=$((bad + 1))
+			echo "entry $to ($kind, round $mark): $(grep -v '^ok' "$WORK/look" | tail -3)"
+		fi
+	done <"$WORK/chosen"
+	echo "$below / $how / $above: $good points right, $bad wrong"
+}
