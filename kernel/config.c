@@ -14,6 +14,7 @@
 #include "config.h"
 #include "device.h"
 #include "image.h"
+#include "lane.h"
 #include "limits.h"
 #include "status.h"
 #include "sysfs.h"
@@ -82,6 +83,13 @@ static int bind_image(struct floop_device *dev, struct file *file,
 	bool asked;
 	int err;
 
+	if (!dev->lanes) {
+		struct floop_lanes *lanes = floop_lanes_make(dev->number);
+
+		if (IS_ERR(lanes))
+			return PTR_ERR(lanes);
+		dev->lanes = lanes;
+	}
 	image = floop_image_open(dev, file, info->lo_offset, read_only);
 	if (IS_ERR(image))
 		return PTR_ERR(image);

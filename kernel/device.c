@@ -9,6 +9,7 @@
 #include "control.h"
 #include "device.h"
 #include "ioctl.h"
+#include "lane.h"
 #include "names.h"
 #include "submit.h"
 
@@ -50,6 +51,8 @@ static void floop_free_disk(struct gendisk *disk)
 {
 	struct floop_device *dev = disk->private_data;
 
+	if (dev->lanes)
+		floop_lanes_free(dev->lanes);
 	mutex_destroy(&dev->lock);
 	kfree(dev);
 }

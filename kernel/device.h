@@ -12,6 +12,7 @@
 #include <linux/spinlock.h>
 
 struct floop_image;
+struct floop_lanes;
 
 /**
  * enum floop_state - where a device is in its life
@@ -39,6 +40,7 @@ enum floop_state {
  *	open_mutex; read without a lock
  * @image: where I/O goes, NULL while unbound; changes only while the queue is
  *	frozen or nobody has the device open
+ * @lanes: the way to the workers; made for the first image, and kept
  * @image_lock: @image against readers of sysfs, who hold nothing else
  * @flags: LO_FLAGS_*
  * @size_limit: bytes of the image to show, 0 for all
@@ -54,6 +56,7 @@ struct floop_device {
 	struct mutex lock;
 	enum floop_state state;
 	struct floop_image *image;
+	struct floop_lanes *lanes;
 	/* protects the image pointer against sysfs */
 	spinlock_t image_lock;
 	u32 flags;

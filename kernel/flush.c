@@ -15,16 +15,17 @@
 
 /**
  * floop_flush() - make durable what is written, for all that wait for it
- * @image: the image
- * @node: a list of struct floop_io, each submitted before this call
+ * @node: a list of struct floop_io, not empty, each submitted before this call
  *
  * The data and what it takes to find it (fdatasync); the times of the file are
  * not a user's of the device.
  *
  * Context: A worker of the image, in its reclaim scope. Sleeps.
  */
-void floop_flush(struct floop_image *image, struct llist_node *node)
+void floop_flush(struct llist_node *node)
 {
+	struct floop_image *image =
+		llist_entry(node, struct floop_io, node)->image;
 	int err = vfs_fsync(image->file, 1);
 
 	while (node) {

@@ -5,9 +5,8 @@
 #ifndef FLOOP_FLUSH_H
 #define FLOOP_FLUSH_H
 
-struct floop_image;
 struct llist_node;
 
-void floop_flush(struct floop_image *image, struct llist_node *node);
+void floop_flush(struct llist_node *node);
 
 #endif /* FLOOP_FLUSH_H */

@@ -210,6 +210,7 @@ struct floop_image *floop_image_open(struct floop_device *dev,
 	if (!image)
 		return ERR_PTR(-ENOMEM);
 	image->dev = dev;
+	image->lanes = dev->lanes;
 	image->file = file;
 	image->offset = offset;
 	image->read_only = read_only;
@@ -227,13 +228,9 @@ struct floop_image *floop_image_open(struct floop_device *dev,
 	err = mempool_init_slab_pool(&image->ios, floop_queue_depth, io_cache);
 	if (err)
 		goto err_free;
-	err = floop_lanes_init(image);
-	if (err)
-		goto err_free;
 	return image;
 
 err_free:
-	mempool_exit(&image->ios);
 	kfree(image->bounce);
 	kfree(image);
 	return ERR_PTR(err);
@@ -243,13 +240,15 @@ err_free:
  * floop_image_close() - let go of an image
  * @image: the image; no I/O is in flight, and none comes
  *
+ * A worker may still be on its way out of a lane; it no longer looks at the
+ * image once it has ended its last I/O.
+ *
  * Context: Process context. May sleep. The last close of a device calls it
  * with the disk's open_mutex held.
  */
 void floop_image_close(struct floop_image *image)
 {
 	cancel_work_sync(&image->unsupported_work);
-	floop_lanes_exit(image);
 	mempool_exit(&image->ios);
 	fput(image->file);
 	mutex_destroy(&image->bounce_lock);

@@ -10,13 +10,13 @@
 #include <linux/blkdev.h>
 #include <linux/fs.h>
 #include <linux/mempool.h>
+#include <linux/mutex.h>
 #include <linux/workqueue.h>
-#include <linux/xarray.h>
 
 #include "direct.h"
-#include "lane.h"
 
 struct floop_device;
+struct floop_lanes;
 
 /**
  * struct floop_image - a file, and what serves I/O to it
@@ -28,13 +28,9 @@ struct floop_device;
  * @dsync: IOCB_DSYNC on a write, asynchronous or not, makes it durable
  * @direct: I/O is direct; changes only while the queue is frozen
  * @rules: what direct I/O to the file asks for
- * @wq: where the work of all lanes runs
- * @lanes: I/O in the order of submission, one lane a CPU
- * @writer: what has to wait for the file system, one at a time
- * @flusher: flushes
- * @cgroup_lanes: the lanes of other cgroups than the root, made on demand
+ * @lanes: the device's lanes
  * @ios: the reserve of struct floop_io
- * @bounce: for memory that direct I/O can't take; used by @writer's work only
+ * @bounce: for memory that direct I/O can't take
  * @bounce_size: its size, in bytes; a multiple of the alignment
  * @unsupported: FALLOC_FL_* modes that the file system turned out not to have
  * @unsupported_work: takes @unsupported out of the queue's limits
@@ -48,12 +44,8 @@ struct floop_image {
 	bool nowait;
 	bool dsync;
 	bool direct;
-	struct floop_lane __percpu *lanes;
+	struct floop_lanes *lanes;
 	mempool_t ios;
-	struct workqueue_struct *wq;
-	struct floop_lane writer;
-	struct floop_lane flusher;
-	struct xarray cgroup_lanes;
 	struct floop_direct_rules rules;
 	struct mutex bounce_lock;	/* serialises users of the bounce buffer */
 	void *bounce;

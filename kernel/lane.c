@@ -35,6 +35,15 @@
 #include "names.h"
 #include "rw.h"
 
+/*
+ * Memory may be short until we have written, so there is a rescuer. __WQ_LEGACY
+ * is how a workqueue with one may flush work on another that has none: xfs
+ * (xfs_flush_inodes()) and ext4 (its discard_work) do so on behalf of a writer
+ * who runs out of space, and check_flush_dependency() would warn.
+ */
+#define LANE_WQ_FLAGS	(WQ_UNBOUND | WQ_MEM_RECLAIM | WQ_FREEZABLE | \
+			 __WQ_LEGACY)
+
 /* What a worker takes on while it acts for the submitter of a bio. */
 struct identity {
 	struct cgroup_subsys_state *memcg;
@@ -71,13 +80,16 @@ static void identity_drop(struct identity *id)
  * Memory that the file system needs for our I/O can't come from writing to us.
  * Buffered writes may not be throttled on our own dirty pages for good either:
  * writing those back is what the submitter is waiting for.
+ *
+ * All that is in flight has the same image: it changes only when nothing is.
  */
-static unsigned int reclaim_scope_enter(struct floop_image *image)
+static unsigned int reclaim_scope_enter(struct llist_node *node)
 {
+	struct floop_io *io = llist_entry(node, struct floop_io, node);
 	unsigned int old = current->flags;
 
 	current->flags |= PF_MEMALLOC_NOIO;
-	if (!image->direct)
+	if (!io->image->direct)
 		current->flags |= PF_LOCAL_THROTTLE;
 	return old;
 }
@@ -85,6 +97,12 @@ static unsigned int reclaim_scope_enter(struct floop_image *image)
 static void reclaim_scope_leave(unsigned int old)
 {
 	current_restore_flags(old, PF_MEMALLOC_NOIO | PF_LOCAL_THROTTLE);
+}
+
+/* Take all that is in a lane, oldest first. */
+static struct llist_node *lane_take(struct floop_lane *lane)
+{
+	return llist_reverse_order(llist_del_all(&lane->ios));
 }
 
 /* Handle one I/O; only with @wait may it block. */
@@ -118,12 +136,14 @@ static bool lane_may_wait(struct floop_io *io, bool more)
 static void lane_work(struct work_struct *work)
 {
 	struct floop_lane *lane = container_of(work, struct floop_lane, work);
-	struct floop_image *image = lane->image;
-	struct llist_node *node = llist_reverse_order(llist_del_all(&lane->ios));
-	unsigned int old = reclaim_scope_enter(image);
+	struct llist_node *node = lane_take(lane);
 	bool plugged = node && node->next;
 	struct blk_plug plug;
+	unsigned int old;
 
+	if (!node)
+		return;
+	old = reclaim_scope_enter(node);
 	if (plugged)
 		blk_start_plug(&plug);
 	while (node) {
@@ -132,7 +152,7 @@ static void lane_work(struct work_struct *work)
 
 		node = node->next;
 		wait = lane_may_wait(io, node || !llist_empty(&lane->ios));
-		if (wait || image->nowait)
+		if (wait || io->image->nowait)
 			handle(io, wait);
 		else
 			floop_lane_wait(io);
@@ -146,9 +166,12 @@ static void lane_work(struct work_struct *work)
 static void writer_work(struct work_struct *work)
 {
 	struct floop_lane *lane = container_of(work, struct floop_lane, work);
-	struct llist_node *node = llist_reverse_order(llist_del_all(&lane->ios));
-	unsigned int old = reclaim_scope_enter(lane->image);
+	struct llist_node *node = lane_take(lane);
+	unsigned int old;
 
+	if (!node)
+		return;
+	old = reclaim_scope_enter(node);
 	while (node) {
 		struct floop_io *io = llist_entry(node, struct floop_io, node);
 
@@ -163,7 +186,7 @@ static void writer_work(struct work_struct *work)
 static void read_work(struct work_struct *work)
 {
 	struct floop_io *io = container_of(work, struct floop_io, work);
-	unsigned int old = reclaim_scope_enter(io->image);
+	unsigned int old = reclaim_scope_enter(&io->node);
 
 	handle(io, true);
 	reclaim_scope_leave(old);
@@ -172,26 +195,65 @@ static void read_work(struct work_struct *work)
 static void flusher_work(struct work_struct *work)
 {
 	struct floop_lane *lane = container_of(work, struct floop_lane, work);
-	struct llist_node *node = llist_reverse_order(llist_del_all(&lane->ios));
-	unsigned int old = reclaim_scope_enter(lane->image);
+	struct llist_node *node = lane_take(lane);
+	unsigned int old;
 
-	if (node)
-		floop_flush(lane->image, node);
+	if (!node)
+		return;
+	old = reclaim_scope_enter(node);
+	floop_flush(node);
 	reclaim_scope_leave(old);
 }
 
-static void lane_init(struct floop_lane *lane, struct floop_image *image,
+static void lane_init(struct floop_lane *lane, struct workqueue_struct *wq,
 		      work_func_t fn)
 {
 	init_llist_head(&lane->ios);
 	INIT_WORK(&lane->work, fn);
-	lane->image = image;
+	lane->wq = wq;
 }
 
 static void lane_add(struct floop_lane *lane, struct floop_io *io)
 {
 	if (llist_add(&io->node, &lane->ios))
-		queue_work(lane->image->wq, &lane->work);
+		queue_work(lane->wq, &lane->work);
+}
+
+/*
+ * What a task submits under a plug reaches the lane at once, and wakes one
+ * worker once. Until then only the task itself waits for it.
+ */
+struct lane_plug {
+	struct blk_plug_cb cb;
+	struct llist_node *newest;
+	struct llist_node *oldest;
+};
+
+static void lane_unplug(struct blk_plug_cb *cb, bool from_schedule)
+{
+	struct lane_plug *plug = container_of(cb, struct lane_plug, cb);
+	struct floop_lane *lane = cb->data;
+
+	if (llist_add_batch(plug->newest, plug->oldest, &lane->ios))
+		queue_work(lane->wq, &lane->work);
+	kfree(plug);
+}
+
+static void lane_add_plugged(struct floop_lane *lane, struct floop_io *io)
+{
+	struct blk_plug_cb *cb = blk_check_plugged(lane_unplug, lane,
+						   sizeof(struct lane_plug));
+	struct lane_plug *plug;
+
+	if (!cb) {
+		lane_add(lane, io);
+		return;
+	}
+	plug = container_of(cb, struct lane_plug, cb);
+	if (!plug->newest)
+		plug->oldest = &io->node;
+	io->node.next = plug->newest;
+	plug->newest = &io->node;
 }
 
 /*
@@ -199,12 +261,12 @@ static void lane_add(struct floop_lane *lane, struct floop_io *io)
  * the css's id: a lane carries no identity, so if the id comes back with
  * another cgroup it serves that one just as well, and holds no reference.
  */
-static struct floop_lane *cgroup_lane(struct floop_image *image,
+static struct floop_lane *cgroup_lane(struct floop_lanes *lanes,
 				      struct cgroup_subsys_state *css,
 				      unsigned int slot, bool make)
 {
 	unsigned long key = (unsigned long)css->id * (nr_cpu_ids + 1) + slot;
-	struct floop_lane *lane = xa_load(&image->cgroup_lanes, key);
+	struct floop_lane *lane = xa_load(&lanes->cgroups, key);
 	int err;
 
 	if (lane || !make)
@@ -212,12 +274,13 @@ static struct floop_lane *cgroup_lane(struct floop_image *image,
 	lane = kzalloc(sizeof(*lane), GFP_NOWAIT | __GFP_NOWARN);
 	if (!lane)
 		return NULL;
-	lane_init(lane, image, slot == nr_cpu_ids ? writer_work : lane_work);
-	err = xa_insert(&image->cgroup_lanes, key, lane,
+	lane_init(lane, lanes->wq,
+		  slot == nr_cpu_ids ? writer_work : lane_work);
+	err = xa_insert(&lanes->cgroups, key, lane,
 			GFP_NOWAIT | __GFP_NOWARN);
 	if (err) {
 		kfree(lane);
-		lane = xa_load(&image->cgroup_lanes, key);
+		lane = xa_load(&lanes->cgroups, key);
 	}
 	return lane;
 }
@@ -225,15 +288,15 @@ static struct floop_lane *cgroup_lane(struct floop_image *image,
 static struct floop_lane *lane_of(struct floop_io *io, bool writer, bool make)
 {
 	struct cgroup_subsys_state *css = bio_blkcg_css(io->bio);
-	struct floop_image *image = io->image;
+	struct floop_lanes *lanes = io->image->lanes;
 	unsigned int cpu = raw_smp_processor_id();
 	struct floop_lane *lane = NULL;
 
 	if (unlikely(css && css != blkcg_root_css))
-		lane = cgroup_lane(image, css, writer ? nr_cpu_ids : cpu, make);
+		lane = cgroup_lane(lanes, css, writer ? nr_cpu_ids : cpu, make);
 	if (lane)
 		return lane;
-	return writer ? &image->writer : per_cpu_ptr(image->lanes, cpu);
+	return writer ? &lanes->writer : per_cpu_ptr(lanes->cpus, cpu);
 }
 
 /* Does a write go to a CPU's lane, to be tried without waiting? */
@@ -259,7 +322,7 @@ void floop_lane_route(struct floop_io *io)
 	}
 	if (bio_op(bio) != REQ_OP_READ &&
 	    (bio_op(bio) != REQ_OP_WRITE || !write_may_try(io->image))) {
-		lane_add(lane_of(io, true, true), io);
+		lane_add_plugged(lane_of(io, true, true), io);
 		return;
 	}
 
@@ -269,7 +332,7 @@ void floop_lane_route(struct floop_io *io)
 		WRITE_ONCE(lane->spare, READ_ONCE(lane->spare) - 1);
 		lane = lane_of(io, true, true);
 	}
-	lane_add(lane, io);
+	lane_add_plugged(lane, io);
 }
 
 /**
@@ -282,7 +345,7 @@ void floop_lane_wait(struct floop_io *io)
 {
 	if (bio_op(io->bio) == REQ_OP_READ) {
 		INIT_WORK(&io->work, read_work);
-		queue_work(io->image->wq, &io->work);
+		queue_work(io->image->lanes->wq, &io->work);
 	} else {
 		lane_add(lane_of(io, true, false), io);
 	}
@@ -296,52 +359,64 @@ void floop_lane_wait(struct floop_io *io)
  */
 void floop_lane_flush(struct floop_io *io)
 {
-	lane_add(&io->image->flusher, io);
+	lane_add(&io->image->lanes->flusher, io);
 }
 
 /**
- * floop_lanes_init() - make the lanes of an image
- * @image: the image
+ * floop_lanes_make() - make the lanes of a device
+ * @number: the device's number, for the name of its workqueue
  *
  * Context: Process context. May sleep.
- * Return: 0 or -ENOMEM.
+ * Return: the lanes, or ERR_PTR(-ENOMEM).
  */
-int floop_lanes_init(struct floop_image *image)
+struct floop_lanes *floop_lanes_make(int number)
 {
+	struct floop_lanes *lanes;
 	int cpu;
 
-	image->wq = alloc_workqueue(FLOOP_NAME "%d",
-				    WQ_UNBOUND | WQ_MEM_RECLAIM | WQ_FREEZABLE,
-				    floop_queue_depth, image->dev->number);
-	if (!image->wq)
-		return -ENOMEM;
-	image->lanes = alloc_percpu(struct floop_lane);
-	if (!image->lanes) {
-		destroy_workqueue(image->wq);
-		return -ENOMEM;
-	}
+	lanes = kzalloc(sizeof(*lanes), GFP_KERNEL);
+	if (!lanes)
+		return ERR_PTR(-ENOMEM);
+	lanes->cpus = alloc_percpu(struct floop_lane);
+	if (!lanes->cpus)
+		goto err_free;
+	lanes->wq = alloc_workqueue(FLOOP_NAME "%d", LANE_WQ_FLAGS,
+				    floop_queue_depth, number);
+	if (!lanes->wq)
+		goto err_percpu;
+
 	for_each_possible_cpu(cpu)
-		lane_init(per_cpu_ptr(image->lanes, cpu), image, lane_work);
-	lane_init(&image->writer, image, writer_work);
-	lane_init(&image->flusher, image, flusher_work);
-	xa_init(&image->cgroup_lanes);
-	return 0;
+		lane_init(per_cpu_ptr(lanes->cpus, cpu), lanes->wq, lane_work);
+	lane_init(&lanes->writer, lanes->wq, writer_work);
+	lane_init(&lanes->flusher, lanes->wq, flusher_work);
+	xa_init(&lanes->cgroups);
+	return lanes;
+
+err_percpu:
+	free_percpu(lanes->cpus);
+err_free:
+	kfree(lanes);
+	return ERR_PTR(-ENOMEM);
 }
 
 /**
- * floop_lanes_exit() - undo floop_lanes_init()
- * @image: the image, with no I/O in flight
+ * floop_lanes_free() - undo floop_lanes_make()
+ * @lanes: the lanes, with no I/O in flight
+ *
+ * Not for the last close of a device: that holds the disk's open_mutex, and to
+ * wait for workers, who wait for a file system, is more than it may do.
  *
  * Context: Process context. May sleep.
  */
-void floop_lanes_exit(struct floop_image *image)
+void floop_lanes_free(struct floop_lanes *lanes)
 {
 	struct floop_lane *lane;
 	unsigned long key;
 
-	destroy_workqueue(image->wq);
-	xa_for_each(&image->cgroup_lanes, key, lane)
+	destroy_workqueue(lanes->wq);
+	xa_for_each(&lanes->cgroups, key, lane)
 		kfree(lane);
-	xa_destroy(&image->cgroup_lanes);
-	free_percpu(image->lanes);
+	xa_destroy(&lanes->cgroups);
+	free_percpu(lanes->cpus);
+	kfree(lanes);
 }

@@ -10,28 +10,44 @@
 
 #include <linux/llist.h>
 #include <linux/workqueue.h>
+#include <linux/xarray.h>
 
-struct floop_image;
 struct floop_io;
 
 /**
  * struct floop_lane - a queue of I/O and the work that empties it
  * @ios: newest first
  * @work: runs while there is something in @ios
- * @image: the image
+ * @wq: where it runs
  * @backoff: how many writes to spare the next time one would have blocked
  * @spare: how many writes still go to the writer untried; racy, a heuristic
  */
 struct floop_lane {
 	struct llist_head ios;
 	struct work_struct work;
-	struct floop_image *image;
+	struct workqueue_struct *wq;
 	unsigned int backoff;
 	unsigned int spare;
 };
 
-int floop_lanes_init(struct floop_image *image);
-void floop_lanes_exit(struct floop_image *image);
+/**
+ * struct floop_lanes - the lanes of a device
+ * @cpus: one lane a CPU
+ * @writer: what has to wait for the file system, one at a time
+ * @flusher: flushes
+ * @cgroups: the lanes of other cgroups than the root, made on demand
+ * @wq: where the work of all of them runs
+ */
+struct floop_lanes {
+	struct floop_lane __percpu *cpus;
+	struct floop_lane writer;
+	struct floop_lane flusher;
+	struct xarray cgroups;
+	struct workqueue_struct *wq;
+};
+
+struct floop_lanes *floop_lanes_make(int number);
+void floop_lanes_free(struct floop_lanes *lanes);
 void floop_lane_route(struct floop_io *io);
 void floop_lane_wait(struct floop_io *io);
 void floop_lane_flush(struct floop_io *io);

@@ -77,15 +77,16 @@ static int __init floop_init(void)
 	err = floop_image_init();
 	if (err)
 		return err;
-	err = floop_control_register();
-	if (err)
-		goto err_image;
+	/* Before the control node, which makes devices of that major. */
 	err = floop_device_register_major(IS_ENABLED(CONFIG_BLOCK_LEGACY_AUTOLOAD) ?
 					  floop_probe : NULL);
 	if (err) {
 		err = -EIO;
-		goto err_control;
+		goto err_image;
 	}
+	err = floop_control_register();
+	if (err)
+		goto err_major;
 
 	for (i = 0; i < max_loop; i++)
 		floop_device_add(i);
@@ -93,8 +94,8 @@ static int __init floop_init(void)
 	pr_info("module loaded (" FLOOP_VERSION ")\n");
 	return 0;
 
-err_control:
-	floop_control_unregister();
+err_major:
+	floop_device_unregister_major();
 err_image:
 	floop_image_exit();
 	return err;

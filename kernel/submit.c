@@ -11,6 +11,7 @@
 #include "device.h"
 #include "image.h"
 #include "io.h"
+#include "lane.h"
 #include "submit.h"
 
 /**
