@@ -38,10 +38,19 @@ pub fn run(args: &cli::Attach) -> Result<()> {
     warn_of_sharing(&image, args, visible);
 
     let (device, open) = configure(&control, &image, &config, args.sector_size)?;
+    if args.direct == Direct::Off && control.is_floop() {
+        if let Err(error) = ioctl::set_direct(&open, false) {
+            let _ = ioctl::clear(&open);
+            return Err(Error::os(&device.node(), "cannot turn direct I/O off", error));
+        }
+    }
+    let reader = for_reading(device, &open)?;
+    drop(open);
+    let open = reader;
     let finish = || {
-        let attachment = verify(args, &control, device, &open)?;
+        let attachment = verify(args, device, &open)?;
         if args.partscan {
-            wait::for_nodes(device);
+            wait::for_partitions(device);
         }
         warn_of_loss(&image, &attachment, visible);
         warn_of_no_partitions(&image, &attachment, &found);
@@ -63,6 +72,21 @@ pub fn run(args: &cli::Attach) -> Result<()> {
         }
         let _ = ioctl::clear(&open);
     })
+}
+
+/// Goes over from a descriptor for writing to one for reading.
+///
+/// When one for writing is closed, udev has the kernel read the partition table anew, by which
+/// partitions go away and come back. Better it does that now than when we have ended.
+fn for_reading(device: Device, open: &File) -> Result<File> {
+    let node = device.node();
+    match File::open(&node) {
+        Ok(file) => Ok(file),
+        Err(error) => {
+            let _ = ioctl::clear(open);
+            Err(Error::os(&node, "cannot open again", error))
+        }
+    }
 }
 
 /// What to ask the driver for.
@@ -267,17 +291,8 @@ fn has_configure(release: &str) -> bool {
 }
 
 /// Looks at what came of it: the driver says nothing of a wish for direct I/O that it drops.
-fn verify(
-    args: &cli::Attach,
-    control: &Control,
-    device: Device,
-    open: &File,
-) -> Result<Attachment> {
+fn verify(args: &cli::Attach, device: Device, open: &File) -> Result<Attachment> {
     let node = device.node();
-    if args.direct == Direct::Off && control.is_floop() {
-        ioctl::set_direct(open, false)
-            .map_err(|error| Error::os(&node, "cannot turn direct I/O off", error))?;
-    }
     let status =
         ioctl::status(open).map_err(|error| Error::os(&node, "cannot look at it", error))?;
     let attachment = device

@@ -1,6 +1,7 @@
 //! Waiting for things that happen soon, or never.
 
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -26,20 +27,28 @@ pub fn until(limit: Duration, mut so: impl FnMut() -> bool) -> bool {
     }
 }
 
-/// Waits until the nodes of a device and its partitions are there, and udev, if there is one, has
-/// dealt with the partitions.
-pub fn for_nodes(device: Device) {
-    let partitions = device.partitions();
+/// Waits until the partitions of a device have their nodes, and udev, if there is one, has dealt
+/// with them: before that their permissions and links are not what they will be, and a partition
+/// may go away once more while udev has the kernel look again.
+pub fn for_partitions(device: Device) {
     let udev = Path::new("/run/udev/control").exists();
+    if udev {
+        // That it gave up shows below.
+        let _ = Command::new("udevadm")
+            .args(["settle", &format!("--timeout={}", NODES.as_secs())])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+    }
     let ready = until(NODES, || {
-        device.node().exists()
-            && partitions.iter().all(|partition| {
-                let known = format!("/run/udev/data/b{}", partition.id);
-                partition.node.exists() && (!udev || Path::new(&known).exists())
-            })
+        device.partitions().iter().all(|partition| {
+            let known = format!("/run/udev/data/b{}", partition.id);
+            partition.node.exists() && (!udev || Path::new(&known).exists())
+        })
     });
     if !ready {
         let node = device.node();
-        warn(&format!("{}: udev has not made all of its partitions' nodes yet", node.display()));
+        warn(&format!("{}: not all of its partitions have their nodes yet", node.display()));
     }
 }
