@@ -1,0 +1,44 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# shows: side by side with the in-tree driver: --driver chooses, auto is floop while it is there, and list shows both
+# modes: side-by-side
+# debug: no
+. tests/guest/lib.sh
+. tests/guest/cli.sh
+
+image=$(mkimage 4M)
+a=$("$FLOOP" attach "$image")
+b=$("$FLOOP" attach --driver floop "$(mkimage 4M)")
+c=$("$FLOOP" attach --driver loop "$(mkimage 4M)")
+matches "auto" "$a" "/dev/floop*"
+matches "floop" "$b" "/dev/floop*"
+matches "loop (not loaded until now)" "$c" "/dev/loop*"
+is "who serves it" "$(status "$a" driver) $(status "$c" driver)" "floop loop"
+matches "for people" "$("$FLOOP" status "$c")" "*driver:         loop (in-tree)
+*"
+is "list has both, in order" "$(devices)" "$a $b $c"
+
+warning=$("$FLOOP" attach --driver loop "$image" 2>&1 >"$WORK/second")
+matches "one image, both drivers" "$warning" "*is attached to $a for writing already*"
+check "detach by image, both" "$FLOOP" detach "$image"
+is "list" "$(devices)" "$b $c"
+check "detach those of one driver" "$FLOOP" detach --all --driver loop
+is "list" "$(devices)" "$b"
+check "detach" "$FLOOP" detach --all
+
+rmmod floop
+ends_with 3 "floop: no floop driver: /dev/floop-control is not there; *" attach --driver floop "$image"
+dev=$("$FLOOP" attach "$image")
+matches "auto without floop" "$dev" "/dev/loop*"
+is "which driver" "$(status "$dev" driver)" loop
+is "direct I/O through it, too" "$(status "$dev" direct)" true
+check "detach" "$FLOOP" detach "$dev"
+rmmod loop
+mount_at tmpfs "$WORK/modules" -t tmpfs
+mount --bind "$WORK/modules" "/lib/modules/$(uname -r)"
+later unmount "/lib/modules/$(uname -r)"
+ends_with 3 "floop: no driver: neither /dev/floop-control nor /dev/loop-control is there; *" \
+	attach "$image"
+unmount "/lib/modules/$(uname -r)"
+insmod "$MODULE_FILE"
+wait_until 10 [ -e /dev/floop-control ]

@@ -1,0 +1,26 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# shows: twenty that attach and detach at once get a device each, again and again, and nothing is left attached
+# timeout: 120
+. tests/guest/lib.sh
+. tests/guest/cli.sh
+
+again_and_again() {
+	local image dev n
+	image=$(mkimage 1M "$WORK/image-$1")
+	for n in 1 2 3 4 5; do
+		dev=$("$FLOOP" attach "$image")
+		[ "$(attr "$dev" loop/backing_file)" = "$image" ] || fail "$dev is not $image"
+		"$FLOOP" detach "$image" 2>/dev/null
+	done
+}
+
+pids=()
+for n in {1..20}; do
+	again_and_again "$n" &
+	pids+=($!)
+done
+for pid in "${pids[@]}"; do
+	wait "$pid" || fail "one of them failed"
+done
+is "nothing is left" "$("$FLOOP" list)" ""
