@@ -23,31 +23,20 @@
 			 LO_FLAGS_PARTSCAN | LO_FLAGS_DIRECT_IO)
 
 /*
- * Held, before a device's lock, while images on other devices of ours are
- * looked at, and while a device's image changes under them.
+ * Held while images on other devices of ours are looked at, and while a device's
+ * image changes under such a look. Inside a device's lock, and only shortly:
+ * nothing that a file system may keep waiting is done under it.
  */
 static DEFINE_MUTEX(topology_lock);
 
-static int config_lock(struct floop_device *dev, bool topology)
+static int check_cycle(struct file *file, struct floop_device *dev)
 {
 	int err;
 
-	if (topology) {
-		err = mutex_lock_killable(&topology_lock);
-		if (err)
-			return err;
-	}
-	err = mutex_lock_killable(&dev->lock);
-	if (err && topology)
-		mutex_unlock(&topology_lock);
+	mutex_lock(&topology_lock);
+	err = floop_image_check_cycle(file, dev);
+	mutex_unlock(&topology_lock);
 	return err;
-}
-
-static void config_unlock(struct floop_device *dev, bool topology)
-{
-	mutex_unlock(&dev->lock);
-	if (topology)
-		mutex_unlock(&topology_lock);
 }
 
 static void set_image(struct floop_device *dev, struct floop_image *image)
@@ -63,7 +52,7 @@ static void set_image(struct floop_device *dev, struct floop_image *image)
  */
 static void settle_cache(struct floop_image *image)
 {
-	vfs_fsync(image->file, 0);
+	floop_image_write_back(image);
 	if (image->direct)
 		invalidate_mapping_pages(image->file->f_mapping, 0, -1);
 }
@@ -98,6 +87,7 @@ static int bind_image(struct floop_device *dev, struct file *file,
 		(file->f_flags & O_DIRECT);
 
 	dev->want_direct = true;
+	dev->user_block_size = block_size;
 	dev->flags = info->lo_flags;
 	if (read_only)
 		dev->flags |= LO_FLAGS_READ_ONLY;
@@ -115,7 +105,7 @@ static int bind_image(struct floop_device *dev, struct file *file,
 	disk_force_media_change(disk);
 	set_disk_ro(disk, read_only);
 	dev->size_limit = info->lo_sizelimit;
-	strscpy(dev->name, info->lo_file_name, LO_NAME_SIZE);
+	floop_status_set_name(dev, info);
 	settle_cache(image);
 	set_image(dev, image);
 	floop_sysfs_add(dev);
@@ -140,9 +130,8 @@ static int bind_image(struct floop_device *dev, struct file *file,
  * @bdev: the block device that the caller opened
  * @config: the image's descriptor, and how to show it
  *
- * Context: Process context. May sleep; takes the device's lock, the topology
- * lock where the image is on a device of ours, and then, with neither, the
- * disk's open_mutex for a partition scan.
+ * Context: Process context. May sleep; takes the device's lock, and then,
+ * without it, the disk's open_mutex for a partition scan.
  * Return: 0; -EBADF, -EBUSY, -EINVAL, -EOVERFLOW, -EINTR, -ENOMEM.
  */
 int floop_configure(struct floop_device *dev, blk_mode_t mode,
@@ -150,7 +139,7 @@ int floop_configure(struct floop_device *dev, blk_mode_t mode,
 		    const struct loop_config *config)
 {
 	bool exclusive = mode & BLK_OPEN_EXCL;
-	bool topology, scan, read_only;
+	bool scan, read_only;
 	struct file *file;
 	int err;
 
@@ -171,15 +160,14 @@ int floop_configure(struct floop_device *dev, blk_mode_t mode,
 			goto err_module;
 	}
 
-	topology = floop_image_stacked(file);
-	err = config_lock(dev, topology);
+	err = mutex_lock_killable(&dev->lock);
 	if (err)
 		goto err_claim;
 
 	err = -EBUSY;
 	if (dev->state != FLOOP_UNBOUND)
 		goto err_unlock;
-	err = floop_image_check_cycle(file, dev);
+	err = check_cycle(file, dev);
 	if (err)
 		goto err_unlock;
 	err = -EINVAL;
@@ -196,7 +184,7 @@ int floop_configure(struct floop_device *dev, blk_mode_t mode,
 	if (err)
 		goto err_unlock;
 	scan = dev->flags & LO_FLAGS_PARTSCAN;
-	config_unlock(dev, topology);
+	mutex_unlock(&dev->lock);
 
 	if (scan)
 		floop_status_scan(dev);
@@ -205,7 +193,7 @@ int floop_configure(struct floop_device *dev, blk_mode_t mode,
 	return 0;
 
 err_unlock:
-	config_unlock(dev, topology);
+	mutex_unlock(&dev->lock);
 err_claim:
 	if (!exclusive)
 		bd_abort_claiming(bdev, floop_configure);
@@ -216,7 +204,7 @@ err_put:
 	return err;
 }
 
-/* The part of LOOP_CHANGE_FD under the locks; returns the image to close. */
+/* The part of LOOP_CHANGE_FD under the lock; returns the image to close. */
 static struct floop_image *exchange_image(struct floop_device *dev,
 					  struct file *file)
 {
@@ -229,7 +217,7 @@ static struct floop_image *exchange_image(struct floop_device *dev,
 		return ERR_PTR(-ENXIO);
 	if (!(dev->flags & LO_FLAGS_READ_ONLY))
 		return ERR_PTR(-EINVAL);
-	err = floop_image_check_cycle(file, dev);
+	err = check_cycle(file, dev);
 	if (err)
 		return ERR_PTR(err);
 	if (floop_image_sectors(file, old->offset, dev->size_limit) !=
@@ -244,9 +232,21 @@ static struct floop_image *exchange_image(struct floop_device *dev,
 
 	disk_force_media_change(dev->disk);
 	memflags = floop_freeze_queue(q);
-	floop_direct_decide(dev, new, queue_logical_block_size(q), false);
-	set_image(dev, new);
+	/* Again, for another device's image may have changed, too. */
+	mutex_lock(&topology_lock);
+	err = floop_image_check_cycle(file, dev);
+	if (!err) {
+		floop_direct_decide(dev, new, queue_logical_block_size(q),
+				    false);
+		set_image(dev, new);
+	}
+	mutex_unlock(&topology_lock);
 	floop_unfreeze_queue(q, memflags);
+	if (err) {
+		get_file(file);
+		floop_image_close(new);
+		return ERR_PTR(err);
+	}
 	return old;
 }
 
@@ -255,8 +255,8 @@ static struct floop_image *exchange_image(struct floop_device *dev,
  * @dev: a read-only device
  * @fd: the descriptor of the other image
  *
- * Context: Process context. May sleep; takes the topology lock and the device's
- * lock, and freezes the queue.
+ * Context: Process context. May sleep; takes the device's lock, and freezes the
+ * queue.
  * Return: 0; -EBADF, -ENXIO, -EINVAL, -EINTR, -ENOMEM.
  */
 int floop_change_fd(struct floop_device *dev, int fd)
@@ -277,12 +277,12 @@ int floop_change_fd(struct floop_device *dev, int fd)
 	}
 
 	dev_set_uevent_suppress(ddev, 1);
-	err = config_lock(dev, true);
+	err = mutex_lock_killable(&dev->lock);
 	if (!err) {
 		old = exchange_image(dev, file);
 		err = PTR_ERR_OR_ZERO(old);
 		scan = !err && (dev->flags & LO_FLAGS_PARTSCAN);
-		config_unlock(dev, true);
+		mutex_unlock(&dev->lock);
 	}
 	dev_set_uevent_suppress(ddev, 0);
 
@@ -304,13 +304,12 @@ int floop_change_fd(struct floop_device *dev, int fd)
  * The caller has the device open, so it is never detached here and now. If
  * nobody else has, nobody else opens it any more.
  *
- * Context: Process context. Takes the topology lock, so that no other device
- * takes this one for attached while it is about to go, and the device's lock.
+ * Context: Process context. Takes the device's lock.
  * Return: 0; -ENXIO, -EINTR.
  */
 int floop_clear_later(struct floop_device *dev)
 {
-	int err = config_lock(dev, true);
+	int err = mutex_lock_killable(&dev->lock);
 
 	if (err)
 		return err;
@@ -321,7 +320,7 @@ int floop_clear_later(struct floop_device *dev)
 		if (disk_openers(dev->disk) == 1)
 			WRITE_ONCE(dev->state, FLOOP_RUNDOWN);
 	}
-	config_unlock(dev, true);
+	mutex_unlock(&dev->lock);
 	return err;
 }
 

@@ -56,8 +56,12 @@ bool floop_content_needs_small(struct file *file, loff_t offset,
 	head = kzalloc(HEAD_SIZE, GFP_KERNEL);
 	if (!head)
 		return true;
-	if (kernel_read(file, head, HEAD_SIZE, &pos) != HEAD_SIZE)
+	/* What can't be read is left in the sectors that work for everything. */
+	if (!(file->f_mode & FMODE_READ) ||
+	    kernel_read(file, head, HEAD_SIZE, &pos) != HEAD_SIZE) {
+		small = true;
 		goto out;
+	}
 
 	if (!memcmp(head, "XFSB", 4)) {
 		small = get_unaligned_be16(head + XFS_SECTOR_SIZE) < block_size;

@@ -94,7 +94,7 @@ int floop_device_add(int number)
 {
 	struct queue_limits lim = {
 		.features	= BLK_FEAT_NOWAIT | BLK_FEAT_IO_STAT,
-		/* as much in one bio as the in-tree driver takes: 1280 KiB */
+		/* what the in-tree driver says: 1280 KiB; larger bios work, too */
 		.max_hw_sectors	= 2560,
 	};
 	struct floop_device *dev;

@@ -76,9 +76,9 @@ enum floop_direct floop_direct_check(const struct floop_image *image,
 		return FLOOP_DIRECT_NO_ODIRECT;
 	if (!rules->file_can)
 		return FLOOP_DIRECT_NOT_THIS_FILE;
-	if (image->offset & (rules->align - 1))
+	if (image->offset % rules->align)
 		return FLOOP_DIRECT_OFFSET;
-	if (block_size < rules->align)
+	if (block_size % rules->align)
 		return FLOOP_DIRECT_BLOCK_SIZE;
 	return FLOOP_DIRECT_OK;
 }
@@ -114,7 +114,7 @@ int floop_direct_say(const struct floop_image *image, enum floop_direct verdict,
 				 image->offset, align);
 	case FLOOP_DIRECT_BLOCK_SIZE:
 		return scnprintf(buf, size,
-				 "the block size is less than the %u bytes that direct I/O to the image takes",
+				 "the block size is not a multiple of the %u bytes that direct I/O to the image takes",
 				 align);
 	}
 	return 0;

@@ -32,7 +32,7 @@ struct floop_direct_rules {
  * @FLOOP_DIRECT_NO_ODIRECT: the file system has none
  * @FLOOP_DIRECT_NOT_THIS_FILE: it has, but not for this file
  * @FLOOP_DIRECT_OFFSET: the device begins between two blocks
- * @FLOOP_DIRECT_BLOCK_SIZE: the device's blocks are smaller
+ * @FLOOP_DIRECT_BLOCK_SIZE: the device's blocks are smaller, or no multiple
  */
 enum floop_direct {
 	FLOOP_DIRECT_OK,

@@ -34,7 +34,7 @@ void floop_discard(struct floop_io *io)
 
 	if (bio_op(bio) == REQ_OP_WRITE_ZEROES && (bio->bi_opf & REQ_NOUNMAP))
 		mode = FALLOC_FL_ZERO_RANGE;
-	if (READ_ONCE(image->unsupported) & mode) {
+	if (test_bit(ilog2(mode), &image->unsupported)) {
 		floop_io_end(io, BLK_STS_NOTSUPP);
 		return;
 	}
@@ -56,7 +56,7 @@ void floop_discard(struct floop_io *io)
 		file_end_write(file);
 
 	if (err == -EOPNOTSUPP) {
-		WRITE_ONCE(image->unsupported, image->unsupported | mode);
+		set_bit(ilog2(mode), &image->unsupported);
 		schedule_work(&image->unsupported_work);
 	}
 	floop_io_end(io, err ? floop_io_status(err) : BLK_STS_OK);

@@ -11,6 +11,7 @@
 #include "discard.h"
 #include "image.h"
 #include "io.h"
+#include "names.h"
 
 int floop_queue_depth = 128;
 static struct kmem_cache *io_cache;
@@ -22,7 +23,8 @@ static struct kmem_cache *io_cache;
  */
 int floop_image_init(void)
 {
-	io_cache = KMEM_CACHE(floop_io, SLAB_HWCACHE_ALIGN);
+	io_cache = kmem_cache_create(FLOOP_NAME "_io", sizeof(struct floop_io),
+				     0, SLAB_HWCACHE_ALIGN, NULL);
 	return io_cache ? 0 : -ENOMEM;
 }
 
@@ -73,30 +75,15 @@ struct block_device *floop_image_disk(struct floop_image *image)
 }
 
 /**
- * floop_image_stacked() - is the file on a device of ours?
- * @file: the file
- *
- * Return: true if floop_image_check_cycle() will look at other devices' images,
- * for which its caller holds the topology lock.
- */
-bool floop_image_stacked(struct file *file)
-{
-	struct block_device *bdev = file_bdev_below(file);
-
-	return bdev && floop_device_of(bdev);
-}
-
-/**
  * floop_image_check_cycle() - would a device end up below itself?
  * @file: the file that @dev is to be attached to
  * @dev: the device
  *
  * Follows images on devices of ours, whether a device is the image itself or
  * carries the file system that the image is on, down to the first device that
- * isn't ours.
+ * isn't ours. What other drivers stack (dm, md) can't be seen through.
  *
- * Context: The topology lock is held if floop_image_stacked(): it keeps the
- * images below in place.
+ * Context: The topology lock is held: it keeps the images below in place.
  * Return: 0; -EBADF for a cycle; -EINVAL for an image on a device that is not
  * attached, or what is neither a regular file nor a block device. (As the
  * in-tree driver, which knows only of devices that are images themselves.)
@@ -166,6 +153,27 @@ sector_t floop_image_sectors(struct file *file, loff_t offset,
 	if (size_limit && size_limit < size)
 		size = size_limit;
 	return size >> SECTOR_SHIFT;
+}
+
+/**
+ * floop_image_write_back() - write what is dirty in the page cache to the disk
+ * @image: the image
+ *
+ * What fails here is not told here: a flush of the device has to fail for it,
+ * so the file keeps what it has seen of errors.
+ *
+ * Context: Process context. Sleeps.
+ */
+void floop_image_write_back(struct floop_image *image)
+{
+	struct file *file = image->file;
+	errseq_t seen = READ_ONCE(file->f_wb_err);
+
+	if (!vfs_fsync(file, 0))
+		return;
+	spin_lock(&file->f_lock);
+	file->f_wb_err = seen;
+	spin_unlock(&file->f_lock);
 }
 
 /*

@@ -30,9 +30,11 @@ struct floop_lanes;
  * @rules: what direct I/O to the file asks for
  * @lanes: the device's lanes
  * @ios: the reserve of struct floop_io
+ * @bounce_lock: held by whoever uses @bounce
  * @bounce: for memory that direct I/O can't take
  * @bounce_size: its size, in bytes; a multiple of the alignment
- * @unsupported: FALLOC_FL_* modes that the file system turned out not to have
+ * @unsupported: the FALLOC_FL_* modes, by bit, that the file system turned out
+ *	not to have
  * @unsupported_work: takes @unsupported out of the queue's limits
  * @dev: the device
  */
@@ -44,10 +46,11 @@ struct floop_image {
 	bool nowait;
 	bool dsync;
 	bool direct;
+	struct floop_direct_rules rules;
 	struct floop_lanes *lanes;
 	mempool_t ios;
-	struct floop_direct_rules rules;
-	struct mutex bounce_lock;	/* serialises users of the bounce buffer */
+	/* protects the bounce buffer */
+	struct mutex bounce_lock;
 	void *bounce;
 	unsigned int bounce_size;
 	unsigned long unsupported;
@@ -61,11 +64,11 @@ int floop_image_init(void);
 void floop_image_exit(void);
 int floop_image_check(struct file *file);
 int floop_image_check_cycle(struct file *file, struct floop_device *dev);
-bool floop_image_stacked(struct file *file);
 struct floop_image *floop_image_open(struct floop_device *dev,
 				     struct file *file, loff_t offset,
 				     bool read_only);
 void floop_image_close(struct floop_image *image);
+void floop_image_write_back(struct floop_image *image);
 sector_t floop_image_sectors(struct file *file, loff_t offset,
 			     loff_t size_limit);
 struct block_device *floop_image_disk(struct floop_image *image);

@@ -20,6 +20,8 @@ struct floop_lane;
 #define FLOOP_IO_FLUSHED	BIT(1)
 /* Freeze protection of the image's file system is held. */
 #define FLOOP_IO_FREEZE_HELD	BIT(2)
+/* The disk's statistics know of it. */
+#define FLOOP_IO_COUNTED	BIT(3)
 
 /**
  * struct floop_io - one bio of a device
@@ -27,7 +29,7 @@ struct floop_lane;
  * @bio: the bio; its iterator is left as it came
  * @image: the image
  * @node: in a lane
- * @work: or, for a read that has to wait, work of its own
+ * @work: or, for a buffered read that has to wait, work of its own
  * @lane: the lane that tried it first
  * @done: bytes of the bio that are done
  * @flags: FLOOP_IO_*

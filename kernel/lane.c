@@ -5,11 +5,11 @@
  * Who may wait where:
  *
  *  - A CPU's lane carries reads, and direct writes that the file system can
- *    refuse with -EAGAIN rather than block. It never waits while there is
- *    something behind what it handles: a read that would have to wait gets
- *    work of its own, for random reads gain by being many at once; a write
- *    that would have to wait (it allocates, or the file system is frozen) goes
- *    to the writer.
+ *    refuse with -EAGAIN rather than block. A direct read waits in it for no
+ *    more than room in the disk's queue. A buffered read waits for the disk:
+ *    it does so in work of its own, for random reads gain by being many at
+ *    once, or in the lane if it is the only one. A write that would have to
+ *    wait (it allocates, or the file system is frozen) goes to the writer.
  *  - The writer waits for what it must: writes that allocate, buffered writes,
  *    fallocate. They take the inode's lock exclusively, so more than one of
  *    them would only fight over it.
@@ -78,19 +78,14 @@ static void identity_drop(struct identity *id)
 
 /*
  * Memory that the file system needs for our I/O can't come from writing to us.
- * Buffered writes may not be throttled on our own dirty pages for good either:
- * writing those back is what the submitter is waiting for.
- *
- * All that is in flight has the same image: it changes only when nothing is.
+ * Nor may a buffered write (direct I/O may fall back to one) be throttled for
+ * the dirty pages of the file system above: we are how those are written back.
  */
-static unsigned int reclaim_scope_enter(struct llist_node *node)
+static unsigned int reclaim_scope_enter(void)
 {
-	struct floop_io *io = llist_entry(node, struct floop_io, node);
 	unsigned int old = current->flags;
 
-	current->flags |= PF_MEMALLOC_NOIO;
-	if (!io->image->direct)
-		current->flags |= PF_LOCAL_THROTTLE;
+	current->flags |= PF_MEMALLOC_NOIO | PF_LOCAL_THROTTLE;
 	return old;
 }
 
@@ -127,35 +122,45 @@ static bool lane_may_wait(struct floop_io *io, bool more)
 {
 	struct floop_image *image = io->image;
 
-	/* All that a block device makes us wait for is room in its queue. */
-	if (image->is_bdev && image->direct)
-		return true;
-	return !more && bio_op(io->bio) == REQ_OP_READ;
+	if (image->direct)
+		return bio_op(io->bio) == REQ_OP_READ || image->is_bdev;
+	return !more && !atomic_read(&image->lanes->waiting);
 }
 
-static void lane_work(struct work_struct *work)
+static void cpu_lane_handle(struct floop_lane *lane, struct floop_io *io,
+			    bool more)
 {
-	struct floop_lane *lane = container_of(work, struct floop_lane, work);
+	bool wait = lane_may_wait(io, more || !llist_empty(&lane->ios));
+
+	if (wait || io->image->nowait)
+		handle(io, wait);
+	else
+		floop_lane_wait(io);
+}
+
+static void writer_handle(struct floop_lane *lane, struct floop_io *io,
+			  bool more)
+{
+	handle(io, true);
+}
+
+/* Empty a lane; under a plug, so that the disk sees what belongs together. */
+static void lane_run(struct floop_lane *lane,
+		     void (*fn)(struct floop_lane *lane, struct floop_io *io,
+				bool more))
+{
 	struct llist_node *node = lane_take(lane);
 	bool plugged = node && node->next;
+	unsigned int old = reclaim_scope_enter();
 	struct blk_plug plug;
-	unsigned int old;
 
-	if (!node)
-		return;
-	old = reclaim_scope_enter(node);
 	if (plugged)
 		blk_start_plug(&plug);
 	while (node) {
 		struct floop_io *io = llist_entry(node, struct floop_io, node);
-		bool wait;
 
 		node = node->next;
-		wait = lane_may_wait(io, node || !llist_empty(&lane->ios));
-		if (wait || io->image->nowait)
-			handle(io, wait);
-		else
-			floop_lane_wait(io);
+		fn(lane, io, node);
 		cond_resched();
 	}
 	if (plugged)
@@ -163,32 +168,25 @@ static void lane_work(struct work_struct *work)
 	reclaim_scope_leave(old);
 }
 
+static void cpu_lane_work(struct work_struct *work)
+{
+	lane_run(container_of(work, struct floop_lane, work), cpu_lane_handle);
+}
+
 static void writer_work(struct work_struct *work)
 {
-	struct floop_lane *lane = container_of(work, struct floop_lane, work);
-	struct llist_node *node = lane_take(lane);
-	unsigned int old;
-
-	if (!node)
-		return;
-	old = reclaim_scope_enter(node);
-	while (node) {
-		struct floop_io *io = llist_entry(node, struct floop_io, node);
-
-		node = node->next;
-		handle(io, true);
-		cond_resched();
-	}
-	reclaim_scope_leave(old);
+	lane_run(container_of(work, struct floop_lane, work), writer_handle);
 }
 
 /* A read that has to wait does so on its own. */
 static void read_work(struct work_struct *work)
 {
 	struct floop_io *io = container_of(work, struct floop_io, work);
-	unsigned int old = reclaim_scope_enter(&io->node);
+	struct floop_lanes *lanes = io->image->lanes;
+	unsigned int old = reclaim_scope_enter();
 
 	handle(io, true);
+	atomic_dec(&lanes->waiting);
 	reclaim_scope_leave(old);
 }
 
@@ -196,12 +194,10 @@ static void flusher_work(struct work_struct *work)
 {
 	struct floop_lane *lane = container_of(work, struct floop_lane, work);
 	struct llist_node *node = lane_take(lane);
-	unsigned int old;
+	unsigned int old = reclaim_scope_enter();
 
-	if (!node)
-		return;
-	old = reclaim_scope_enter(node);
-	floop_flush(node);
+	if (node)
+		floop_flush(node);
 	reclaim_scope_leave(old);
 }
 
@@ -275,7 +271,7 @@ static struct floop_lane *cgroup_lane(struct floop_lanes *lanes,
 	if (!lane)
 		return NULL;
 	lane_init(lane, lanes->wq,
-		  slot == nr_cpu_ids ? writer_work : lane_work);
+		  slot == nr_cpu_ids ? writer_work : cpu_lane_work);
 	err = xa_insert(&lanes->cgroups, key, lane,
 			GFP_NOWAIT | __GFP_NOWARN);
 	if (err) {
@@ -343,12 +339,18 @@ void floop_lane_route(struct floop_io *io)
  */
 void floop_lane_wait(struct floop_io *io)
 {
+	struct floop_lanes *lanes = io->image->lanes;
+
 	if (bio_op(io->bio) == REQ_OP_READ) {
-		INIT_WORK(&io->work, read_work);
-		queue_work(io->image->lanes->wq, &io->work);
-	} else {
-		lane_add(lane_of(io, true, false), io);
+		if (atomic_inc_return(&lanes->waiting) <= lanes->most_waiting) {
+			INIT_WORK(&io->work, read_work);
+			queue_work(lanes->wq, &io->work);
+			return;
+		}
+		/* Enough of them: the others leave the workqueue some room. */
+		atomic_dec(&lanes->waiting);
 	}
+	lane_add(lane_of(io, true, false), io);
 }
 
 /**
@@ -371,6 +373,7 @@ void floop_lane_flush(struct floop_io *io)
  */
 struct floop_lanes *floop_lanes_make(int number)
 {
+	int most_active = min_t(int, floop_queue_depth, WQ_MAX_ACTIVE);
 	struct floop_lanes *lanes;
 	int cpu;
 
@@ -381,14 +384,16 @@ struct floop_lanes *floop_lanes_make(int number)
 	if (!lanes->cpus)
 		goto err_free;
 	lanes->wq = alloc_workqueue(FLOOP_NAME "%d", LANE_WQ_FLAGS,
-				    floop_queue_depth, number);
+				    most_active, number);
 	if (!lanes->wq)
 		goto err_percpu;
 
 	for_each_possible_cpu(cpu)
-		lane_init(per_cpu_ptr(lanes->cpus, cpu), lanes->wq, lane_work);
+		lane_init(per_cpu_ptr(lanes->cpus, cpu), lanes->wq,
+			  cpu_lane_work);
 	lane_init(&lanes->writer, lanes->wq, writer_work);
 	lane_init(&lanes->flusher, lanes->wq, flusher_work);
+	lanes->most_waiting = max(most_active / 2, 1);
 	xa_init(&lanes->cgroups);
 	return lanes;
 

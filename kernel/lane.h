@@ -8,6 +8,8 @@
 #ifndef FLOOP_LANE_H
 #define FLOOP_LANE_H
 
+#include <linux/atomic.h>
+#include <linux/cache.h>
 #include <linux/llist.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
@@ -26,7 +28,8 @@ struct floop_lane {
 	struct llist_head ios;
 	struct work_struct work;
 	struct workqueue_struct *wq;
-	unsigned int backoff;
+	/* apart from what submitters write */
+	unsigned int backoff ____cacheline_aligned_in_smp;
 	unsigned int spare;
 };
 
@@ -37,6 +40,8 @@ struct floop_lane {
  * @flusher: flushes
  * @cgroups: the lanes of other cgroups than the root, made on demand
  * @wq: where the work of all of them runs
+ * @waiting: buffered reads that wait in work of their own
+ * @most_waiting: how many may
  */
 struct floop_lanes {
 	struct floop_lane __percpu *cpus;
@@ -44,6 +49,8 @@ struct floop_lanes {
 	struct floop_lane flusher;
 	struct xarray cgroups;
 	struct workqueue_struct *wq;
+	atomic_t waiting;
+	int most_waiting;
 };
 
 struct floop_lanes *floop_lanes_make(int number);

@@ -41,6 +41,20 @@ int floop_status_check(const struct loop_info64 *info)
 }
 
 /**
+ * floop_status_set_name() - keep the name that userspace gave
+ * @dev: the device
+ * @info: with the name
+ *
+ * All of it, for what is behind the end of the string comes back, too.
+ */
+void floop_status_set_name(struct floop_device *dev,
+			   const struct loop_info64 *info)
+{
+	memcpy(dev->name, info->lo_file_name, LO_NAME_SIZE);
+	dev->name[LO_NAME_SIZE - 1] = '\0';
+}
+
+/**
  * floop_status_set_size() - give the disk a size, and say so
  * @dev: the device
  * @size: in sectors of 512 bytes
@@ -77,6 +91,23 @@ static sector_t shown_sectors(struct floop_device *dev)
 	return floop_image_sectors(image->file, image->offset, dev->size_limit);
 }
 
+/*
+ * A block size that we chose for what was shown may be too large for what is
+ * shown now: LOOP_SET_FD, then LOOP_SET_STATUS with the offset of a file system,
+ * is how losetup did it before LOOP_CONFIGURE. It never grows: who has the
+ * device open counts on it.
+ */
+static void shrink_blocks(struct floop_device *dev, sector_t size)
+{
+	unsigned int block_size;
+
+	if (dev->user_block_size)
+		return;
+	block_size = floop_limits_block_size(dev->image, size, false);
+	if (block_size < bdev_logical_block_size(dev->disk->part0))
+		floop_limits_change(dev, block_size, dev->image->offset, false);
+}
+
 /**
  * floop_status_set() - change how the image is shown
  * @dev: the device
@@ -110,7 +141,7 @@ int floop_status_set(struct floop_device *dev, const struct loop_info64 *info)
 		goto unlock;
 
 	dev->size_limit = info->lo_sizelimit;
-	strscpy(dev->name, info->lo_file_name, LO_NAME_SIZE);
+	floop_status_set_name(dev, info);
 	scan = !(dev->flags & LO_FLAGS_PARTSCAN) &&
 	       (info->lo_flags & LO_FLAGS_PARTSCAN);
 	dev->flags &= ~STATUS_CLEARABLE_FLAGS;
@@ -119,8 +150,12 @@ int floop_status_set(struct floop_device *dev, const struct loop_info64 *info)
 		clear_bit(GD_SUPPRESS_PART_SCAN, &dev->disk->state);
 	if (moved)
 		floop_limits_change(dev, 0, info->lo_offset, false);
-	if (resized)
-		floop_status_set_size(dev, shown_sectors(dev));
+	if (resized) {
+		sector_t size = shown_sectors(dev);
+
+		shrink_blocks(dev, size);
+		floop_status_set_size(dev, size);
+	}
 unlock:
 	mutex_unlock(&dev->lock);
 	if (scan)
@@ -207,7 +242,7 @@ int floop_status_set_direct(struct floop_device *dev, bool direct)
 		return 0;
 	/* What is dirty in the page cache is written before it is passed by. */
 	if (direct)
-		vfs_fsync(image->file, 0);
+		floop_image_write_back(image);
 	err = floop_limits_change(dev, 0, image->offset, direct);
 	if (!err && direct != image->direct)
 		err = -EINVAL;
@@ -248,6 +283,7 @@ int floop_status_set_block_size(struct floop_device *dev, blk_mode_t mode,
 		err = -ENXIO;
 		goto unlock;
 	}
+	dev->user_block_size = block_size;
 	if (!block_size)
 		block_size = floop_limits_block_size(dev->image,
 						     get_capacity(dev->disk),

@@ -17,6 +17,8 @@ int floop_status_set_capacity(struct floop_device *dev);
 int floop_status_set_direct(struct floop_device *dev, bool direct);
 int floop_status_set_block_size(struct floop_device *dev, blk_mode_t mode,
 				struct block_device *bdev, unsigned long size);
+void floop_status_set_name(struct floop_device *dev,
+			   const struct loop_info64 *info);
 void floop_status_set_size(struct floop_device *dev, sector_t size);
 void floop_status_scan(struct floop_device *dev);
 

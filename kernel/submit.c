@@ -60,7 +60,10 @@ void floop_submit_bio(struct bio *bio)
 	io->image = image;
 	io->done = 0;
 	io->flags = 0;
-	io->start = bio_start_io_acct(bio);
+	if (blk_queue_io_stat(dev->disk->queue) && bio->bi_iter.bi_size) {
+		io->flags = FLOOP_IO_COUNTED;
+		io->start = bio_start_io_acct(bio);
+	}
 	floop_lane_route(io);
 	return;
 
@@ -81,7 +84,8 @@ void floop_io_end(struct floop_io *io, blk_status_t status)
 	struct request_queue *q = image->dev->disk->queue;
 	struct bio *bio = io->bio;
 
-	bio_end_io_acct(bio, io->start);
+	if (io->flags & FLOOP_IO_COUNTED)
+		bio_end_io_acct(bio, io->start);
 	mempool_free(io, &image->ios);
 	bio->bi_status = status;
 	bio_endio(bio);
