@@ -53,9 +53,9 @@ collect()
 	cp "$tree/include/config/kernel.release" "$out/release"
 }
 
-[ -e "$tree/Makefile" ] || step "debug kernel ($kernel): unpack" unpack
-step "debug kernel ($kernel): configure" configure
+[ -e "$tree/Makefile" ] || step "debug kernel, $kernel: unpack" unpack
+step "debug kernel, $kernel: configure" configure
 grep 'not taken' "$BUILD"/logs/setup-debug-kernel-"$kernel"-configure.log >&2 || true
-step "debug kernel ($kernel): compile (takes long)" compile
-step "debug kernel ($kernel): collect" collect
+step "debug kernel, $kernel: compile (takes long)" compile
+step "debug kernel, $kernel: collect" collect
 printf '%s\n' "$stamp" > "$out/stamp"

@@ -16,7 +16,7 @@ packages=(
 	# the compiler for the module, and what `make check` runs
 	gcc libc6-dev make sparse perl-base xz-utils bc bison flex libelf-dev libssl-dev libelf1t64
 	# the system
-	kmod udev procps iproute2 util-linux mount psmisc strace attr acl busybox-static bsdextrautils
+	kmod udev procps iproute2 util-linux util-linux-extra mount psmisc strace attr acl busybox-static bsdextrautils
 	python3 python3-pytest
 	# file systems and block devices
 	btrfs-progs dmsetup dosfstools e2fsprogs f2fs-tools fdisk fio fuse2fs fuse3 bindfs gdisk parted

@@ -1,0 +1,57 @@
+#!/bin/bash
+# `make demo`: a disk image becomes a block device that is partitioned, formatted, filled, checked
+# and detached, through floop, and ends in one table. In the test machine; with --native on this
+# machine, for root, where the running kernel can load the module.
+
+. "$(dirname "$0")/../scripts/lib.sh"
+cd "$PROJECT"
+
+results=$(mktemp "$BUILD/demo.XXXXXX")
+trap 'rm -f "$results"' EXIT
+seconds=$SECONDS
+
+in_machine()
+{
+	scripts/setup.sh
+	./vm --disk nvme:2G -- demo/guest.sh side-by-side "$results"
+	./vm --disk nvme:2G --drop-in -- demo/guest.sh drop-in "$results"
+}
+
+# load MODULE: that one of ours, or say why not.
+load()
+{
+	local why
+	why=$(insmod "$BUILD/native/$(uname -r)/$1.ko" 2>&1) && return
+	die "this kernel does not load $1.ko: $why (make demo without NATIVE=1 needs no such thing)"
+}
+
+native()
+{
+	local folder
+	[ "$(id -u)" = 0 ] || die "loading a module needs root: sudo make demo NATIVE=1"
+	scripts/install.sh build
+	[ -e "$BUILD/native/$(uname -r)/floop.ko" ] || die "no module for the running kernel"
+	folder=$(mktemp -d "$BUILD/demo-native.XXXXXX")
+	load floop
+	demo/run.sh side-by-side "$folder" "$results"
+	rmmod floop
+	if [ -e /sys/module/loop ] && ! modprobe -r loop; then
+		printf 'The loop driver is built in or in use: no drop-in part.\n'
+	else
+		load loop
+		demo/run.sh drop-in "$folder" "$results"
+		rmmod loop
+	fi
+	rm -rf "$folder"
+}
+
+if [ "${1:-}" = --native ]; then native; else in_machine; fi
+
+printf '\n'
+{
+	printf '%s\t' driver 'attached by' device 'direct I/O' seconds 'context switches'
+	printf 'pages of the image in the page cache\n'
+	cat "$results"
+} | column -t -s $'\t'
+printf '\nEach line is all of the work between attaching and detaching. Took %d s in all.\n' \
+	$((SECONDS - seconds))
