@@ -9,7 +9,6 @@
 
 # the disk as it was before; and on the second disk: the log, what the run writes, what a look afterwards writes
 power_disks() {
-	modprobe -a dm-log-writes dm-snapshot
 	carve "$(the_disk 1)" base 0 "$1"
 	carve "$(the_disk 2)" log 0 1000
 	carve "$(the_disk 2)" written 1000 "$1"
@@ -80,16 +79,18 @@ power_look() {
 	return $bad
 }
 
-# power_points N - of all points of the log N that are spread over it, and the marks among and after them
+# power_points N - of all points of the log N that are spread over it, the last one among them; in the long variant all marks too
 power_points() {
-	awk -v n="$1" '
-		{ line[NR] = $0 }
+	awk -v n="$1" -v marks="$((${LONG:-1} > 1))" '
+		{ line[NR] = $0; mark[NR] = $2 == "mark" }
 		END {
 			step = NR > n ? NR / n : 1
-			for (i = step; i <= NR; i += step)
-				print line[int(i)]
-			if (int(i - step) < NR)
-				print line[NR]
+			for (i = step; i < NR; i += step)
+				chosen[int(i)] = 1
+			chosen[NR] = 1
+			for (i = 1; i <= NR; i++)
+				if (chosen[i] || (marks && mark[i]))
+					print line[i]
 		}' "$WORK/points"
 }
 

@@ -22,7 +22,6 @@ dead="0 $size error"
 # a second well, a second ill: reads and writes give EIO
 flaky="0 $size flakey $disk 0 1 1"
 
-modprobe dm-flakey
 dmsetup create flaky --table "$well"
 later dm_remove flaky
 

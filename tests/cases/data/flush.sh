@@ -8,7 +8,6 @@
 programs loopdev pattern logreplay
 
 disk=$(the_disk 1)
-modprobe dm-log-writes
 carve "$disk" below 0 400
 carve "$disk" log 400 400
 

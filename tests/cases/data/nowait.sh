@@ -8,7 +8,6 @@ programs loopdev nowait pattern
 
 disk=$(the_disk 1)
 size=$((400 * 2048))
-modprobe dm-delay
 dmsetup create slow --table "0 $size delay $disk 0 5"
 later dm_remove slow
 make_fs ext4 /dev/mapper/slow

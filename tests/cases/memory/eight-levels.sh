@@ -28,14 +28,14 @@ for ((level = 1; level <= levels; level++)); do
 	echo "level $level: $dev, $fs, is direct: $(dio "$dev")"
 done
 
-hog 180M &
+hog 220M &
 hog=$!
 killed() {
 	awk '$1 == "oom_kill" { print $2 }' /proc/vmstat
 }
 before=$(killed)
 for file in 1 2 3; do
-	pattern write -b 256k -s "$file" "$WORK/$levels/file.$file" "$(more 60)M" &
+	pattern write -b 256k -s "$file" "$WORK/$levels/file.$file" "$(more 32)M" &
 	writers[file]=$!
 done
 for file in 1 2 3; do
@@ -43,7 +43,7 @@ for file in 1 2 3; do
 done
 drop_caches
 for file in 1 2 3; do
-	pattern check -b 256k -s "$file" "$WORK/$levels/file.$file" "$(more 60)M"
+	pattern check -b 256k -s "$file" "$WORK/$levels/file.$file" "$(more 32)M"
 done
 is "processes killed for want of memory" "$(killed)" "$before"
 kill "$hog"
@@ -67,7 +67,7 @@ for ((level = 1; level <= levels; level++)); do
 	mount "${devices[level]}" "$WORK/$level"
 done
 for file in 1 2 3; do
-	check "file $file is right" pattern check -b 256k -s "$file" "$WORK/$levels/file.$file" "$(more 60)M"
+	check "file $file is right" pattern check -b 256k -s "$file" "$WORK/$levels/file.$file" "$(more 32)M"
 done
 for ((level = levels; level > 0; level--)); do
 	unmount "$WORK/$level"
