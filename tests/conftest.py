@@ -7,11 +7,13 @@ header comments say what it needs:
 
   # shows: what it proves, in one line         (the only one that must be there)
   # kernels: lts stable                        default both
-  # modes: side-by-side drop-in                default both; also in-tree
+  # modes: side-by-side drop-in                default both; in-tree: see below
+  # machines: lts-drop-in stable-side-by-side  instead of both: exactly these
   # disks: nvme:2G virtio:1G                   default nvme:2G; "none" for none
   # cpus: 2
   # memory: 2G
-  # timeout: 60                                seconds, default 60
+  # timeout: 180                               seconds, default 180: what no
+                                               busy host needs, not what it takes
   # debug: also | only | no                    part of `make test-debug`: also
                                                there (default), only there, not
 
@@ -21,8 +23,8 @@ it was running, and no other: the rest goes on in a fresh one.
 
 Mode in-tree is the kernel's own loop driver, without any module of ours. With
 `--mode in-tree` every case runs there, to see that what it demands is what
-loop devices do (cases that list their modes and leave out in-tree are about
-what only floop does: `# modes: side-by-side drop-in`).
+loop devices do, and without the option none. Cases that list their modes and
+leave out in-tree are about what only floop does.
 """
 
 import dataclasses
@@ -48,10 +50,11 @@ HEADERS = {
     "shows": None,
     "kernels": "lts stable",
     "modes": "side-by-side drop-in",
+    "machines": "",
     "disks": "nvme:2G",
     "cpus": "2",
     "memory": "2G",
-    "timeout": "60",
+    "timeout": "180",
     "debug": "also",
 }
 KERNELS = ("lts", "stable")
@@ -79,7 +82,7 @@ class BadHeader(Exception):
 
 def read_headers(path):
     """The header comments of a case, checked."""
-    found = dict(HEADERS)
+    found = dict(HEADERS, given=[])
     with open(path) as f:
         for line in f:
             line = line.strip()
@@ -91,9 +94,11 @@ def read_headers(path):
             if m[1] not in HEADERS:
                 raise BadHeader(f"{path}: no header is called {m[1]!r}")
             found[m[1]] = m[2].strip()
+            found["given"].append(m[1])
     if not found["shows"]:
         raise BadHeader(f"{path}: no '# shows: ' header: what does it prove?")
-    for header, allowed in (("kernels", KERNELS), ("modes", MODES)):
+    machines = tuple(f"{k}-{m}" for k in KERNELS for m in MODES)
+    for header, allowed in (("kernels", KERNELS), ("modes", MODES), ("machines", machines)):
         for word in found[header].split():
             if word not in allowed:
                 raise BadHeader(f"{path}: {header}: {word!r} is none of {', '.join(allowed)}")
@@ -148,30 +153,32 @@ class CaseFile(pytest.File):
             headers = read_headers(self.path)
         except BadHeader as e:
             raise self.CollectError(str(e)) from None
-        option = self.config.option
-        kernels = headers["kernels"].split()
-        modes = headers["modes"].split()
-        if option.debug_kernel:
-            if headers["debug"] == "no" or "stable" not in kernels:
-                return
-            kernels = ["debug"]
-        else:
-            if headers["debug"] == "only":
-                return
-            if option.kernel:
-                kernels = [k for k in kernels if k in option.kernel]
-        if option.mode:
-            every = [*modes, "in-tree"] if self.default_modes() else modes
-            modes = [m for m in every if m in option.mode]
-        for kernel in kernels:
-            for mode in modes:
-                needs = Needs(kernel, mode, headers["cpus"], headers["memory"], headers["disks"])
-                name = f"{self.path.stem}[{needs}]"
-                yield CaseItem.from_parent(self, name=name, needs=needs, headers=headers)
+        for kernel, mode in self.matrix(headers):
+            needs = Needs(kernel, mode, headers["cpus"], headers["memory"], headers["disks"])
+            name = f"{self.path.stem}[{needs}]"
+            yield CaseItem.from_parent(self, name=name, needs=needs, headers=headers)
 
-    def default_modes(self):
-        """True if the case does not say in which modes it runs."""
-        return not re.search(r"^#\s*modes:", self.path.read_text(), re.MULTILINE)
+    def matrix(self, headers):
+        """The kernels and modes to run it on, after the options."""
+        option = self.config.option
+        kernels, modes = headers["kernels"].split(), headers["modes"].split()
+        pairs = [(k, m) for k in kernels for m in modes]
+        if option.mode and "in-tree" in option.mode and "modes" not in headers["given"]:
+            pairs += [(k, "in-tree") for k in kernels]
+        elif headers["machines"]:
+            pairs = [tuple(m.split("-", 1)) for m in headers["machines"].split()]
+        if option.debug_kernel:
+            if headers["debug"] == "no":
+                return []
+            pairs = [("debug", mode) for mode in dict.fromkeys(mode for _, mode in pairs)]
+        elif headers["debug"] == "only":
+            return []
+        return [
+            (kernel, mode)
+            for kernel, mode in pairs
+            if (not option.kernel or kernel in (*option.kernel, "debug"))
+            and (mode in option.mode if option.mode else mode != "in-tree")
+        ]
 
 
 class CaseFailed(Exception):

@@ -98,8 +98,8 @@ DIFFERENCES = {
     ],
     "any-size": [
         Difference(
-            "an I/O smaller than the block size, as the page cache makes them at the end of a device"
-            " or after LOOP_SET_BLOCK_SIZE, is served: a bio-based device can",
+            "an I/O smaller than the block size (the page cache makes them at the end of a device"
+            " and after LOOP_SET_BLOCK_SIZE) is served: a bio-based device can",
             r"\b(write|the sector that is not a block)$",
             lambda theirs, ours: (theirs, ours) == ("EIO", "ok"),
         ),
@@ -134,7 +134,7 @@ class Uevents:
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
         self.socket.bind((0, 1))
 
-    def read(self, quiet=0.3):
+    def read(self, quiet=0.1):
         """All that came, until nothing comes for a while."""
         events = []
         while select.select([self.socket], [], [], quiet)[0]:
@@ -307,30 +307,42 @@ def flag_names(flags):
     return "|".join(names + ([hex(other)] if other else [])) or "none"
 
 
-def as_nobody(function, *args):
-    """Call it in a child without privileges: what it returns, as text, or the errno's name."""
+def all_as_nobody(calls):
+    """Make calls, (function, argument...), in a child without privileges.
+
+    Returns what came of each: "ok", or the errno's name.
+    """
     r, w = os.pipe()
     pid = os.fork()
     if pid == 0:
-        text = "?"
+        texts = []
         try:
             os.setgroups([])
             os.setresgid(65534, 65534, 65534)
             os.setresuid(65534, 65534, 65534)
-            function(*args)
-            text = "ok"
-        except OSError as e:
-            text = errno_name(e)
+            for function, *args in calls:
+                try:
+                    function(*args)
+                    texts.append("ok")
+                except OSError as e:
+                    texts.append(errno_name(e))
         except Exception as e:
-            text = repr(e)
+            texts.append(repr(e))
         finally:
-            os.write(w, text.encode())
+            os.write(w, "\n".join(texts).encode())
             os._exit(0)
     os.close(w)
     with open(r) as f:
-        text = f.read()
+        texts = f.read().split("\n")
     os.waitpid(pid, 0)
-    return text
+    if len(texts) != len(calls):
+        raise RuntimeError(f"the child did not get to its end: {texts[-1]}")
+    return texts
+
+
+def as_nobody(function, *args):
+    """One call without privileges."""
+    return all_as_nobody([(function, *args)])[0]
 
 
 # ioctls of a 32-bit program: int 0x80 from 64-bit code takes the kernel's 32-bit
@@ -411,16 +423,31 @@ def unload(module):
 
 
 @contextlib.contextmanager
-def udev_holds_still():
+def without_udev():
     """No udev worker opens our devices while we look at who has them open."""
-    udev = ["udevadm", "control"]
     command("udevadm", "settle", "-t", "60")
-    command(*udev, "--stop-exec-queue")
+    (daemon, *_) = udev_processes().values()
+    command("udevadm", "control", "--exit")
+    end = time.monotonic() + 30
+    while udev_processes():
+        if time.monotonic() > end:
+            raise TimeoutError("udev does not end")
+        time.sleep(0.05)
     try:
         yield
     finally:
-        command(*udev, "--start-exec-queue")
-        command("udevadm", "settle", "-t", "60")
+        command(daemon, "--daemon")
+
+
+def udev_processes():
+    """{process: program} of those that are alive; the dead may wait long for init here."""
+    found = {}
+    for link in glob.glob("/proc/[0-9]*/exe"):
+        with contextlib.suppress(OSError):
+            program = os.readlink(link)
+            if os.path.basename(program) == "systemd-udevd":
+                found[int(link.split("/")[2])] = program
+    return found
 
 
 @contextlib.contextmanager
@@ -428,30 +455,22 @@ def in_tree():
     """The kernel's own driver."""
     mode = os.environ["DRIVER_MODE"]
     if mode == "in-tree":
-        with udev_holds_still():
-            yield Driver("in-tree", "loop")
+        yield Driver("in-tree", "loop")
         return
-    if mode == "drop-in":
-        unload("loop")
     # As many devices from the start as we have, for what depends on it.
     same = []
     if mode == "side-by-side":
         count = pathlib.Path("/sys/module/floop/parameters/max_loop").read_text().strip()
         same = [f"max_loop={count}"]
+    else:
+        unload("loop")
     load(in_tree_module(), *same)
     try:
-        with udev_holds_still():
-            yield Driver("in-tree", "loop")
+        yield Driver("in-tree", "loop")
     finally:
         unload("loop")
         if mode == "drop-in":
             load(os.environ["MODULE_FILE"])
-
-
-@contextlib.contextmanager
-def ours():
-    with udev_holds_still():
-        yield Driver("floop", os.environ["PREFIX"])
 
 
 def transcripts(driver):
@@ -522,10 +541,10 @@ def run():
     """The end of every case: all its scenarios on both drivers."""
     if len(sys.argv) > 1:
         SCENARIOS[:] = [s for s in SCENARIOS if s.__name__ in sys.argv[1:]]
-    with in_tree() as driver:
-        theirs = transcripts(driver)
-    with ours() as driver:
-        mine = transcripts(driver)
+    with without_udev():
+        with in_tree() as driver:
+            theirs = transcripts(driver)
+        mine = transcripts(Driver("floop", os.environ["PREFIX"]))
     if os.environ.get("TRANSCRIPT"):
         for name, lines in mine.items():
             print(f"=== {name}")

@@ -108,14 +108,32 @@ loopctl() {
 }
 
 # attach [--read-only] [--offset N] [--size-limit N] [--block-size N] [--partscan]
-# [--autoclear] [--direct] FILE - through the ioctls; prints the device
+# [--autoclear] [--direct] [--device DEVICE] FILE - through the ioctls; prints the device
 attach() {
-	loopctl attach "$@"
+	local options=()
+	while [ $# -gt 1 ]; do
+		case $1 in
+		--read-only) options+=(-r) ;;
+		--partscan) options+=(-p) ;;
+		--autoclear) options+=(-a) ;;
+		--direct) options+=(-d) ;;
+		--offset) options+=(-o "$2") && shift ;;
+		--size-limit) options+=(-s "$2") && shift ;;
+		--block-size) options+=(-b "$2") && shift ;;
+		--device) options+=(-n "${2#/dev/"$PREFIX"}") && shift ;;
+		*) fail "attach: what is $1?" ;;
+		esac
+		shift
+	done
+	loopdev attach "${options[@]}" "$1"
 }
 
 # detach DEVICE... - and wait until it is
 detach() {
-	loopctl detach "$@"
+	local device
+	for device; do
+		loopdev detach "$device"
+	done
 }
 
 # errno COMMAND [ARG]... - of loopctl: "ok" or the errno's name
@@ -141,6 +159,17 @@ dio() {
 
 bound() {
 	[ -e "/sys/block/${1#/dev/}/loop/backing_file" ]
+}
+
+unbound() {
+	! bound "$1"
+}
+
+# glob PATTERN - the paths that match it, on one line; nothing if there are none
+glob() {
+	local paths=()
+	mapfile -t paths < <(compgen -G "$1" | sort)
+	echo "${paths[*]}"
 }
 
 # on_disk FS [DISK] [MKFS-OPTION]... - make a file system on the (first) disk and

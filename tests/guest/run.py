@@ -32,6 +32,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import loopctl
 
 NEEDS_FRESH_MACHINE = 3
+TOOLS = "/run/floop-tests"
 
 # What the kernel writes when something is wrong with it (not: when a disk is).
 REPORTS = re.compile(
@@ -107,7 +108,8 @@ def descendants():
         except OSError:
             continue
         pid, rest = int(text.split()[0]), text.rpartition(")")[2].split()
-        if rest[0] != "Z":
+        # A case may have started udev anew.
+        if rest[0] != "Z" and "udev" not in text.partition("(")[2].rpartition(")")[0]:
             children.setdefault(int(rest[1]), []).append(pid)
     found, todo = [], [os.getpid()]
     while todo:
@@ -291,7 +293,7 @@ def run_case(case, plan, machine, kernel_log):
         PYTHONDONTWRITEBYTECODE="1",
         PYTHONUNBUFFERED="1",
         LC_ALL="C.UTF-8",
-        PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        PATH=f"{TOOLS}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         HOME="/root",
     )
     (results / f"{slug}.started").touch()
@@ -341,7 +343,9 @@ def run_case(case, plan, machine, kernel_log):
             left = machine.clean()
         except (OSError, subprocess.SubprocessError) as e:
             left = [f"cannot be cleaned up: {e!r}"]
-        # What a case that failed half-way leaves behind is no news.
+        if left:
+            os.write(log, f"\n--- left behind: {'; '.join(left)}\n".encode())
+        # From a case that failed half-way that is no news.
         if left and not problems:
             problems.append("left behind: " + "; ".join(left))
         fresh = any(x.startswith(("cannot be", "unkillable")) for x in left)
@@ -366,6 +370,15 @@ def run_case(case, plan, machine, kernel_log):
     return problems, seconds, fresh
 
 
+def build_tools(project):
+    """What lib.sh needs in C: a Python program takes a second to start in an emulated machine."""
+    out = f"{project}/build/programs"
+    make = ["make", "-s", "-C", f"{project}/tests/programs", f"OUT={out}", f"{out}/loopdev"]
+    subprocess.run(make, check=True)
+    os.makedirs(TOOLS, exist_ok=True)
+    shutil.copy(f"{out}/loopdev", TOOLS)
+
+
 def main():
     with open(sys.argv[1]) as f:
         plan = json.load(f)
@@ -373,6 +386,7 @@ def main():
     PR_SET_CHILD_SUBREAPER = 36
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     pathlib.Path("/proc/sys/kernel/sysrq").write_text("1")
+    build_tools(plan["project"])
     kernel_log = KernelLog()
     machine = Machine(plan)
     cases = plan["cases"]

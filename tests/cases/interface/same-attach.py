@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: LOOP_SET_FD and LOOP_CONFIGURE take and refuse what the in-tree driver does
-# timeout: 120
 import os
 import socket
 

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: who has a device open, when it is let go, cycles, sysfs and uevents are as in-tree
-# timeout: 180
 import os
 import pathlib
 import subprocess

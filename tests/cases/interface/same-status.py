@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: status, capacity, direct I/O, block size and CHANGE_FD are as in the in-tree driver
-# timeout: 180
 import os
 
-from differential import as_nobody, flag_names, run, scenario
+from differential import all_as_nobody, flag_names, run, scenario
 from loopctl import (
     LO_FLAGS_AUTOCLEAR,
     LO_FLAGS_DIRECT_IO,
@@ -122,15 +121,16 @@ def without_privileges(d):
         device = d.bound(open_flags=os.O_RDWR)
         opened = d.reopen(device, mode)
         image = d.open(device.image)
-        for label, request, arg in ALL[1:]:
-            d.see(f"{where}: {label}", as_nobody(ioctl, opened.fd, request, arg))
-        d.see(f"{where}: change_fd", as_nobody(opened.change_fd, image))
-        d.see(f"{where}: clr_fd", as_nobody(opened.clr_fd))
+        calls = [(label, ioctl, opened.fd, request, arg) for label, request, arg in ALL[1:]]
+        calls += [("change_fd", opened.change_fd, image), ("clr_fd", opened.clr_fd)]
+        results = all_as_nobody([call[1:] for call in calls])
+        for call, result in zip(calls, results, strict=True):
+            d.see(f"{where}: {call[0]}", result)
 
 
 @scenario()
 def status64_flags(d):
-    """every flag, and some that are none, through LOOP_SET_STATUS64, on devices with and without it"""
+    """every flag, and some that are none, set and cleared through LOOP_SET_STATUS64"""
     for before in (0, LO_FLAGS_AUTOCLEAR, LO_FLAGS_PARTSCAN, LO_FLAGS_READ_ONLY):
         device = d.bound(flags=before)
         for bit in (0, 1, 2, 3, 4, 5, 15, 31, 32):

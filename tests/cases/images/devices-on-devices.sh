@@ -1,0 +1,36 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# shows: devices on devices without file systems between; a cycle is refused
+# machines: lts-drop-in stable-side-by-side
+. tests/guest/lib.sh
+. tests/guest/images.sh
+
+image=$(mkimage 8M)
+device=$(attach "$image")
+later detach "$device"
+first=$device
+for _ in 2 3 4 5 6 7 8; do
+	device=$(attach "$device")
+	later detach "$device"
+done
+noise "$WORK/noise" 4
+put "$WORK/noise" 2 4 "$device" oflag=direct
+check "flush" sync "$device"
+drop_caches
+check "eight levels down it is in the file" cmp -n 4M -i 0:2M "$WORK/noise" "$image"
+
+free=/dev/$PREFIX$(loopctl get-free)
+is "a device is not its own image" "$(errno attach --device "$free" "$free")" EBADF
+is "one in use is not attached again" "$(errno attach --device "$first" "$device")" EBUSY
+
+# Read-only devices may change their file: not to one that is on them.
+low=$(attach --read-only "$image")
+later detach "$low"
+high=$(attach --read-only "$low")
+later detach "$high"
+higher=$(attach --read-only "$high")
+later detach "$higher"
+is "not to itself" "$(errno change-fd "$low" "$low")" EBADF
+is "not to what is on it" "$(errno change-fd "$low" "$high")" EBADF
+is "nor further up" "$(errno change-fd "$low" "$higher")" EBADF
+is "it is as before" "$(attr "$low" loop/backing_file)" "$image"

@@ -1,0 +1,35 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# shows: a disk and a partition as the image: direct I/O, same content, discard reaches it
+# machines: lts-side-by-side stable-drop-in
+. tests/guest/lib.sh
+. tests/guest/images.sh
+
+disk=${DISKS%% *}
+device=$(attach --size-limit 12M "$disk")
+is "its size" "$(attr "$device" size)" 24576
+[ "$DRIVER_MODE" = in-tree ] || is_direct "$device" 1
+noise "$WORK/noise" 4
+put "$WORK/noise" 1 4 "$device" oflag=direct
+check "flush" sync "$device"
+drop_caches
+check "the disk holds it" cmp -n 4M -i 0:1M "$WORK/noise" "$disk"
+check "and the device reads it" cmp -n 4M -i 0:1M "$WORK/noise" "$device"
+check "discard" blkdiscard -o 1M -l 1M "$device"
+check "discarded is zero" cmp -n 1M -i 1M:0 "$device" /dev/zero
+check "write zeroes" blkdiscard -z -o 3M -l 1M "$device"
+drop_caches
+check "zeroes are zero" cmp -n 1M -i 3M:0 "$disk" /dev/zero
+detach "$device"
+
+printf 'label: gpt\n2048,65536\n' | sfdisk -q "$disk"
+udevadm settle
+device=$(attach "${disk}p1")
+is "a partition: its size" "$(attr "$device" size)" 65536
+make_fs ext4 "$device"
+mkdir "$WORK/mnt"
+mount "$device" "$WORK/mnt"
+cp "$WORK/noise" "$WORK/mnt/"
+umount "$WORK/mnt"
+detach "$device"
+check "the file system is on the partition" fsck.ext4 -fn "${disk}p1"

@@ -1,0 +1,13 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# shows: an image on f2fs holds what its device was given, and is served by direct I/O
+# machines: lts-drop-in stable-side-by-side
+. tests/guest/lib.sh
+. tests/guest/images.sh
+
+on_disk f2fs
+exercise "$(mkimage 12M "$MNT/image")"
+
+device=$(attach --direct "$(mkimage 4M "$MNT/another")")
+is_direct "$device" 1
+detach "$device"

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash
+# For the cases in images/: `. tests/guest/images.sh` after lib.sh.
+
+# is_direct DEVICE 0|1 - and what is said about it agrees
+is_direct() {
+	is "direct I/O" "$(dio "$1")" "$2"
+	[ "$DRIVER_MODE" != in-tree ] || return 0
+	if [ "$2" = 1 ]; then
+		is "what is said about it" "$(attr "$1" loop/dio_reason)" direct
+	else
+		matches "what is said about it" "$(attr "$1" loop/dio_reason)" "[!d]*"
+	fi
+}
+
+# put FILE MEGABYTE COUNT TARGET [DD-OPTION]... - the file's beginning at that place of the target
+put() {
+	dd if="$1" of="$4" bs=64k seek=$(($2 * 16)) count=$(($3 * 16)) conv=notrunc status=none "${@:5}"
+}
+
+# blocks FILE - how many 512-byte blocks it takes on its file system
+blocks() {
+	stat -c %b "$1"
+}
+
+# exercise IMAGE [PUNCHES] - an empty image of 12M. Write, overwrite, discard and flush through
+# its device, and see that the device and the file hold the same as a model in memory that got
+# the same. PUNCHES: yes if a discard must free the file's blocks, "no" if it need not
+exercise() {
+	local image=$1 punches=${2-yes} model=$WORK/model device before direct
+	truncate -s 0 "$model"
+	truncate -s 12M "$model"
+	noise "$WORK/noise" 4
+	noise "$WORK/other" 1
+	device=$(attach "$image")
+	direct=$(dio "$device")
+	echo "direct: $direct, sectors of $(attr "$device" queue/logical_block_size)"
+
+	put "$WORK/noise" 1 4 "$model"
+	put "$WORK/noise" 1 4 "$device" oflag=direct
+	put "$WORK/noise" 7 2 "$model"
+	put "$WORK/noise" 7 2 "$device"
+	put "$WORK/other" 2 1 "$model"
+	put "$WORK/other" 2 1 "$device" oflag=direct
+	check "flush" sync "$device"
+	drop_caches
+	check "the device reads as written" cmp "$device" "$model"
+	check "and so does the file" cmp "$image" "$model"
+
+	before=$(blocks "$image")
+	dd if=/dev/zero of="$model" bs=1M seek=3 count=1 conv=notrunc status=none
+	check "discard" blkdiscard -o 3M -l 1M "$device"
+	dd if=/dev/zero of="$model" bs=1M seek=8 count=1 conv=notrunc status=none
+	check "write zeroes" blkdiscard -z -o 8M -l 1M "$device"
+	check "flush" sync "$device"
+	check "what was discarded reads as zeros" cmp "$device" "$model"
+	if [ "$punches" = yes ]; then
+		[ "$(blocks "$image")" -lt "$before" ] ||
+			fail "the discard freed no blocks of the file: $before before, $(blocks "$image") after"
+		echo "ok: the discard freed blocks of the file"
+	fi
+
+	# A sector alone, where sectors are smaller than the file system's blocks.
+	dd if="$WORK/other" of="$device" bs="$(attr "$device" queue/logical_block_size)" count=1 seek=3 \
+		oflag=direct conv=notrunc status=none
+	dd if="$WORK/other" of="$model" bs="$(attr "$device" queue/logical_block_size)" count=1 seek=3 \
+		conv=notrunc status=none
+	detach "$device"
+	drop_caches
+	check "after detaching the file is as the model" cmp "$image" "$model"
+
+	device=$(attach --read-only "$image")
+	check "attached again it reads the same" cmp "$device" "$model"
+	refused "a read-only one is not written to" "*" dd if=/dev/zero of="$device" count=1 conv=fsync
+	detach "$device"
+	check "the file is still as the model" cmp "$image" "$model"
+}
