@@ -35,7 +35,6 @@ build()
 
 install_dkms()
 {
-	rm -rf "$sources"
 	mkdir -p "$sources"
 	cp "$PROJECT"/kernel/*.[ch] "$PROJECT/kernel/Kbuild" "$PROJECT/kernel/Makefile" "$sources/"
 	cat > "$sources/dkms.conf" <<-END
@@ -47,7 +46,6 @@ install_dkms()
 		CLEAN="make KVER=\$kernelver clean"
 		AUTOINSTALL="yes"
 	END
-	dkms remove "floop/$version" --all > /dev/null 2>&1 || true
 	dkms install "floop/$version" -k "$KVER"
 }
 
@@ -68,6 +66,7 @@ install_all()
 	if [ $module = loop ] && grep -qs '/loop\.ko$' "/lib/modules/$KVER/modules.builtin"; then
 		die "$KVER has its loop driver built in: ours can only be installed side by side"
 	fi
+	remove_modules
 	install -D -m 755 "$command" "$DESTDIR$PREFIX/bin/floop"
 	if [ -z "$DESTDIR" ] && command -v dkms > /dev/null; then
 		install_dkms $module
@@ -89,10 +88,10 @@ ours()
 	case $(modinfo -F version "$1" 2> /dev/null) in floop*) true ;; *) false ;; esac
 }
 
-uninstall_all()
+# Take away what an earlier install put there, in whichever form.
+remove_modules()
 {
 	local file folder
-	need_root uninstall
 	if [ -z "$DESTDIR" ] && command -v dkms > /dev/null; then
 		for folder in /usr/src/floop-*/; do
 			[ -e "$folder/dkms.conf" ] || continue
@@ -110,6 +109,12 @@ uninstall_all()
 		rmdir --ignore-fail-on-non-empty "$folder/updates"
 		[ -n "$DESTDIR" ] || depmod "${folder##*/}"
 	done
+}
+
+uninstall_all()
+{
+	need_root uninstall
+	remove_modules
 	rm -f "$DESTDIR$PREFIX/bin/floop"
 	printf '%s\n' "Uninstalled. A module that is loaded stays until modprobe -r or the next boot."
 }
