@@ -76,11 +76,11 @@ void floop_bounce(struct floop_io *io)
 	mutex_unlock(&image->bounce_lock);
 
 	if (io->done < size) {
-		floop_rw_end(io, ret);
+		floop_rw_end(io, ret, NULL);
 		return;
 	}
 	/* Ends what was done here as one call to the file system would. */
 	ret = size - before;
 	io->done = before;
-	floop_rw_end(io, ret);
+	floop_rw_end(io, ret, NULL);
 }

@@ -35,12 +35,12 @@ void floop_discard(struct floop_io *io)
 	if (bio_op(bio) == REQ_OP_WRITE_ZEROES && (bio->bi_opf & REQ_NOUNMAP))
 		mode = FALLOC_FL_ZERO_RANGE;
 	if (test_bit(ilog2(mode), &image->unsupported)) {
-		floop_io_end(io, BLK_STS_NOTSUPP);
+		floop_io_end(io, BLK_STS_NOTSUPP, NULL);
 		return;
 	}
 	/* As a write: what is no longer there has not been zeroed. */
 	if (pos + bio->bi_iter.bi_size > i_size_read(file->f_mapping->host)) {
-		floop_io_end(io, BLK_STS_IOERR);
+		floop_io_end(io, BLK_STS_IOERR, NULL);
 		return;
 	}
 
@@ -59,7 +59,7 @@ void floop_discard(struct floop_io *io)
 		set_bit(ilog2(mode), &image->unsupported);
 		schedule_work(&image->unsupported_work);
 	}
-	floop_io_end(io, err ? floop_io_status(err) : BLK_STS_OK);
+	floop_io_end(io, err ? floop_io_status(err) : BLK_STS_OK, NULL);
 }
 
 /**

@@ -33,10 +33,10 @@ void floop_flush(struct llist_node *node)
 
 		node = node->next;
 		if (err) {
-			floop_io_end(io, floop_io_status(err));
+			floop_io_end(io, floop_io_status(err), NULL);
 		} else if ((io->flags & FLOOP_IO_WRITTEN) ||
 			   !bio_has_data(io->bio)) {
-			floop_io_end(io, BLK_STS_OK);
+			floop_io_end(io, BLK_STS_OK, NULL);
 		} else {
 			io->flags |= FLOOP_IO_FLUSHED;
 			floop_lane_route(io);

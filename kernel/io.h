@@ -53,7 +53,9 @@ struct floop_io {
 	unsigned long start;
 };
 
-void floop_io_end(struct floop_io *io, blk_status_t status);
+void floop_io_end(struct floop_io *io, blk_status_t status,
+		  struct bio_list *batch);
+void floop_io_end_batch(struct bio_list *batch);
 blk_status_t floop_io_status(int err);
 
 #endif /* FLOOP_IO_H */

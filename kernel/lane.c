@@ -101,7 +101,7 @@ static struct llist_node *lane_take(struct floop_lane *lane)
 }
 
 /* Handle one I/O; only with @wait may it block. */
-static void handle(struct floop_io *io, bool wait)
+static void handle(struct floop_io *io, bool wait, struct bio_list *batch)
 {
 	struct identity id;
 
@@ -109,7 +109,7 @@ static void handle(struct floop_io *io, bool wait)
 	switch (bio_op(io->bio)) {
 	case REQ_OP_READ:
 	case REQ_OP_WRITE:
-		floop_rw(io, wait);
+		floop_rw(io, wait, batch);
 		break;
 	default:
 		floop_discard(io);
@@ -127,55 +127,56 @@ static bool lane_may_wait(struct floop_io *io, bool more)
 	return !more && !atomic_read(&image->lanes->waiting);
 }
 
-static void cpu_lane_handle(struct floop_lane *lane, struct floop_io *io,
-			    bool more)
-{
-	bool wait = lane_may_wait(io, more || !llist_empty(&lane->ios));
-
-	if (wait || io->image->nowait)
-		handle(io, wait);
-	else
-		floop_lane_wait(io);
-}
-
-static void writer_handle(struct floop_lane *lane, struct floop_io *io,
-			  bool more)
-{
-	handle(io, true);
-}
-
-/* Empty a lane; under a plug, so that the disk sees what belongs together. */
-static void lane_run(struct floop_lane *lane,
-		     void (*fn)(struct floop_lane *lane, struct floop_io *io,
-				bool more))
-{
-	struct llist_node *node = lane_take(lane);
-	bool plugged = node && node->next;
-	unsigned int old = reclaim_scope_enter();
-	struct blk_plug plug;
-
-	if (plugged)
-		blk_start_plug(&plug);
-	while (node) {
-		struct floop_io *io = llist_entry(node, struct floop_io, node);
-
-		node = node->next;
-		fn(lane, io, node);
-		cond_resched();
-	}
-	if (plugged)
-		blk_finish_plug(&plug);
-	reclaim_scope_leave(old);
-}
-
+/*
+ * Empty a CPU's lane, under a plug, so that the disk sees what belongs together.
+ * What is done at once (in the page cache, in a hole, by a disk of memory) is
+ * completed together, but not later than what makes us wait.
+ */
 static void cpu_lane_work(struct work_struct *work)
 {
-	lane_run(container_of(work, struct floop_lane, work), cpu_lane_handle);
+	struct floop_lane *lane = container_of(work, struct floop_lane, work);
+	struct llist_node *node = lane_take(lane);
+	unsigned int old = reclaim_scope_enter();
+	struct bio_list batch = BIO_EMPTY_LIST;
+	struct blk_plug plug;
+
+	blk_start_plug(&plug);
+	while (node) {
+		struct floop_io *io = llist_entry(node, struct floop_io, node);
+		bool wait;
+
+		node = node->next;
+		wait = lane_may_wait(io, node || !llist_empty(&lane->ios));
+		if (need_resched() || (wait && !io->image->direct))
+			floop_io_end_batch(&batch);
+		if (wait || io->image->nowait)
+			handle(io, wait, &batch);
+		else
+			floop_lane_wait(io);
+		cond_resched();
+	}
+	blk_finish_plug(&plug);
+	floop_io_end_batch(&batch);
+	reclaim_scope_leave(old);
 }
 
 static void writer_work(struct work_struct *work)
 {
-	lane_run(container_of(work, struct floop_lane, work), writer_handle);
+	struct floop_lane *lane = container_of(work, struct floop_lane, work);
+	struct llist_node *node = lane_take(lane);
+	unsigned int old = reclaim_scope_enter();
+	struct blk_plug plug;
+
+	blk_start_plug(&plug);
+	while (node) {
+		struct floop_io *io = llist_entry(node, struct floop_io, node);
+
+		node = node->next;
+		handle(io, true, NULL);
+		cond_resched();
+	}
+	blk_finish_plug(&plug);
+	reclaim_scope_leave(old);
 }
 
 /* A read that has to wait does so on its own. */
@@ -185,7 +186,7 @@ static void read_work(struct work_struct *work)
 	struct floop_lanes *lanes = io->image->lanes;
 	unsigned int old = reclaim_scope_enter();
 
-	handle(io, true);
+	handle(io, true, NULL);
 	atomic_dec(&lanes->waiting);
 	reclaim_scope_leave(old);
 }

@@ -92,13 +92,14 @@ static void spare_none(struct floop_lane *lane)
  * floop_rw_end() - go on with an I/O after the file system's answer
  * @io: a read or a write
  * @result: bytes that are done, or a negative errno
+ * @batch: where to leave the bio if that was all, or NULL to complete it here
  *
  * What came short goes on with the rest; nothing at all means that the image
  * ends here, and is an error.
  *
  * Context: Any, interrupts included.
  */
-void floop_rw_end(struct floop_io *io, long result)
+void floop_rw_end(struct floop_io *io, long result, struct bio_list *batch)
 {
 	bool write = bio_op(io->bio) == REQ_OP_WRITE;
 	bool tried = io->iocb.ki_flags & IOCB_NOWAIT;
@@ -116,7 +117,7 @@ void floop_rw_end(struct floop_io *io, long result)
 			return;
 		}
 		floop_io_end(io, result ? floop_io_status(result) :
-					  BLK_STS_IOERR);
+					  BLK_STS_IOERR, batch);
 		return;
 	}
 
@@ -132,7 +133,7 @@ void floop_rw_end(struct floop_io *io, long result)
 		floop_lane_flush(io);
 		return;
 	}
-	floop_io_end(io, BLK_STS_OK);
+	floop_io_end(io, BLK_STS_OK, batch);
 }
 
 static void rw_complete(struct kiocb *iocb, long result)
@@ -141,17 +142,18 @@ static void rw_complete(struct kiocb *iocb, long result)
 
 	io->result = result;
 	if (atomic_dec_and_test(&io->refs))
-		floop_rw_end(io, result);
+		floop_rw_end(io, result, NULL);
 }
 
 /**
  * floop_rw() - read or write
  * @io: the I/O, or what is left of it
  * @wait: whether it may block; if not, and it would, it goes where it may
+ * @batch: where to leave the bio if it is done at once, or NULL
  *
  * Context: A worker of the image, in its reclaim scope, as the submitter.
  */
-void floop_rw(struct floop_io *io, bool wait)
+void floop_rw(struct floop_io *io, bool wait, struct bio_list *batch)
 {
 	struct floop_image *image = io->image;
 	struct file *file = image->file;
@@ -175,7 +177,7 @@ void floop_rw(struct floop_io *io, bool wait)
 		 */
 		if (unlikely(iocb->ki_pos + iov_iter_count(&iter) >
 			     i_size_read(file->f_mapping->host))) {
-			floop_io_end(io, BLK_STS_IOERR);
+			floop_io_end(io, BLK_STS_IOERR, batch);
 			return;
 		}
 		iocb->ki_flags |= IOCB_WRITE;
@@ -212,7 +214,7 @@ void floop_rw(struct floop_io *io, bool wait)
 	 * it returns, even when the completion has long come.
 	 */
 	if (ret != -EIOCBQUEUED)
-		floop_rw_end(io, ret);
+		floop_rw_end(io, ret, batch);
 	else if (atomic_dec_and_test(&io->refs))
-		floop_rw_end(io, io->result);
+		floop_rw_end(io, io->result, batch);
 }

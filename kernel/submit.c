@@ -71,25 +71,51 @@ io_error:
 	bio_io_error(bio);
 }
 
+static void end_bio(struct bio *bio)
+{
+	struct request_queue *q = bdev_get_queue(bio->bi_bdev);
+
+	bio_endio(bio);
+	percpu_ref_put(&q->q_usage_counter);
+}
+
 /**
  * floop_io_end() - complete a bio
  * @io: the I/O; gone afterwards
  * @status: how it ended
+ * @batch: where to leave the bio for floop_io_end_batch(), or NULL
  *
  * Context: Any, interrupts included.
  */
-void floop_io_end(struct floop_io *io, blk_status_t status)
+void floop_io_end(struct floop_io *io, blk_status_t status,
+		  struct bio_list *batch)
 {
 	struct floop_image *image = io->image;
-	struct request_queue *q = image->dev->disk->queue;
 	struct bio *bio = io->bio;
 
 	if (io->flags & FLOOP_IO_COUNTED)
 		bio_end_io_acct(bio, io->start);
 	mempool_free(io, &image->ios);
 	bio->bi_status = status;
-	bio_endio(bio);
-	percpu_ref_put(&q->q_usage_counter);
+	if (batch)
+		bio_list_add(batch, bio);
+	else
+		end_bio(bio);
+}
+
+/**
+ * floop_io_end_batch() - complete the bios that a worker has kept back
+ * @batch: what floop_io_end() left there; empty afterwards
+ *
+ * To complete each as it is done would wake the submitter after the first, and
+ * let it run in the middle of what it is waiting for.
+ */
+void floop_io_end_batch(struct bio_list *batch)
+{
+	struct bio *bio;
+
+	while ((bio = bio_list_pop(batch)))
+		end_bio(bio);
 }
 
 /**
