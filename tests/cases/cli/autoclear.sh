@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: floop attach --autoclear keeps the device for its first user, and the driver detaches it with its last
-# timeout: 90
+# timeout: 240
 . tests/guest/lib.sh
 . tests/guest/cli.sh
 
