@@ -174,7 +174,9 @@ fn one(attachment: &Attachment, dry_run: bool) -> Result<Outcome> {
             }
         }
     }
-    hold::end(device);
+    if attachment.autoclear {
+        hold::end(device);
+    }
     Ok(outcome(await_end(device, sequence)))
 }
 
