@@ -7,8 +7,8 @@
  * device is compared with the model, direct and through the page cache, and so is the image file.
  *
  * Discarded bytes read as zeroes: both drivers punch a hole, and a hole is zeroes. On an image that can't have holes
- * (-D) a discard may do nothing, and say that it did; and whatever it or another of its kind is refused for, the kernel
- * has by then dropped the dirty pages of the range, so these are written out before.
+ * (-D) a discard may do nothing, and say that it did; and when a discard or a hole is refused, the kernel has by then
+ * dropped the dirty pages of the range, so these are written out before.
  */
 #include <fcntl.h>
 #include <linux/falloc.h>

@@ -47,9 +47,15 @@ seed() {
 	echo "seed $SEED (SEED=$SEED has the same run again)"
 }
 
-# more N - N, or a multiple of it where the long variant is asked for (LONG=10: ten times as much)
+# more N [M] - N, or M on the debug kernel, or $LONG times N (LONG=10 make test-debug: ten times as much)
 more() {
-	echo $(($1 * ${LONG:-1}))
+	if [ -n "${LONG-}" ]; then
+		echo $(($1 * LONG))
+	elif [ "$KERNEL" = debug ]; then
+		echo "${2-$1}"
+	else
+		echo "$1"
+	fi
 }
 
 # carve DISK NAME START-MIB SIZE-MIB - a part of a disk as a device of its own: /dev/mapper/NAME

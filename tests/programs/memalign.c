@@ -85,7 +85,7 @@ int main(int argc, char **argv)
 	}
 
 	/* A sector in pieces: newer kernels take it, older ones refuse it; wrong data is never right */
-	for (i = 8; i < sector; i += sector / 8) {
+	for (i = sector / 8; i < sector; i += sector / 8) {
 		struct iovec iov[3] = { { ours, i }, { ours + 8192, sector - i }, { ours + 16384, sector } };
 		ssize_t n;
 

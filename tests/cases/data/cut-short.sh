@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # shows: of an image that is cut short while attached, what is gone gives EIO, to reads and to writes, and never data; what is left is right
-# modes: side-by-side drop-in
+# modes: side-by-side
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # shows: detaching with I/O in flight, autoclear at the last close of a dirty device, and removing the module afterwards lose nothing
+# modes: side-by-side
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh

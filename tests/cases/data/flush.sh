@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # shows: fsync of the device and O_DSYNC writes reach the disk under the image as flushes or FUA writes, with the data before them
+# modes: side-by-side
+# disks: nvme:1G nvme:3G
 # timeout: 400
-# disks: nvme:2G virtio:2G
 . tests/guest/lib.sh
 . tests/programs/lib.sh
 programs loopdev pattern logreplay

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # shows: direct I/O from and to memory at every alignment that queue/dma_alignment allows works, and other alignments change nothing
+# modes: side-by-side
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh

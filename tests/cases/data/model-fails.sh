@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: the model notices one bit of the image that changes behind the device's back, so the tests that use it can fail
 # kernels: stable
+# modes: side-by-side
 . tests/guest/lib.sh
 . tests/programs/lib.sh
 programs loopdev devfsx pattern ackio

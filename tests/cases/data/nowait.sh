@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # shows: whoever asks not to wait (RWF_NOWAIT, io_uring) gets right data or EAGAIN and is never put to sleep, however slow the image's disk, image sparse or full, direct or buffered
+# modes: side-by-side
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh

@@ -1,8 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # shows: a file system on a device takes more than the machine's memory while the image's disk is slow: it goes on at the disk's speed, nothing is killed or hangs; direct, the image stays out of the page cache
+# kernels: stable
+# modes: side-by-side
+# disks: nvme:4G
 # memory: 512M
-# disks: nvme:2G
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh

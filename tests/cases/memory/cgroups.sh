@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # shows: the disk's I/O below a device is accounted to the cgroup that asked for it, a cgroup that io.max slows down slows no other on the same device, and the page cache of a buffered image is charged to the one who wrote it
+# modes: side-by-side
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh

@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # shows: a stack of eight devices, each on a file of a file system on the one below, works while memory is short, its data right at the top and at the bottom
+# kernels: lts
+# modes: side-by-side
 # memory: 512M
 # disks: nvme:4G
 # timeout: 400

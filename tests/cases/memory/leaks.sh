@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # shows: attaching, using and detaching again and again leaks no memory (kmemleak)
+# modes: side-by-side
 # debug: only
 # timeout: 400
 . tests/guest/lib.sh

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # shows: attaching, detaching, configuring, opening, scanning, resizing and using the same few devices from many processes at once does no harm: no hang, no report, the data of a device that stays attached is right, the module can be removed
+# modes: side-by-side
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh
@@ -11,9 +12,9 @@ on_disk ext4
 mkdir "$WORK/memory" "$MNT/images"
 mkimage 8M "$MNT/steady" >/dev/null
 steady=$(loop_attach direct "$MNT/steady")
-stress -t "$(more 25)" -s "$SEED" -b 40 "$MNT/images" &
+stress -t "$(more 25 180)" -s "$SEED" -b 40 "$MNT/images" &
 on_files=$!
-stress -t "$(more 25)" -s $((SEED + 1)) -b 60 -d 4 "$WORK/memory" &
+stress -t "$(more 25 180)" -s $((SEED + 1)) -b 60 -d 4 "$WORK/memory" &
 in_memory=$!
 runs=0
 while kill -0 "$on_files" 2>/dev/null; do
