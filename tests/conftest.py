@@ -60,6 +60,8 @@ HEADERS = {
 KERNELS = ("lts", "stable")
 MODES = ("side-by-side", "drop-in", "in-tree")
 MODE_OPTIONS = {"side-by-side": [], "drop-in": ["--drop-in"], "in-tree": ["--no-module"]}
+# Environment variables that cases know: how long to go on, where random numbers begin.
+PASSED_ON = ("LONG", "SEED", "DEVICES")
 DEBUG_SLOWER = 6  # how much longer a case may take on the debug kernel
 
 
@@ -288,6 +290,7 @@ class Machine:
                     "kernel": self.needs.kernel,
                     "mode": self.needs.mode,
                     "slower": self.slower,
+                    "environment": {n: os.environ[n] for n in PASSED_ON if n in os.environ},
                     "cases": cases,
                 },
                 indent=1,

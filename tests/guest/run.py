@@ -288,6 +288,7 @@ def run_case(case, plan, machine, kernel_log):
         WORK=str(work),
         DISKS=" ".join(f"/dev/{d}" for d in machine.disks),
         SLOWER=str(plan["slower"]),
+        **plan.get("environment", {}),
         CASE=case["id"],
         PYTHONPATH=f"{plan['project']}/tests/guest",
         PYTHONDONTWRITEBYTECODE="1",

@@ -23,7 +23,7 @@ for fs in ext4 xfs; do
 	mount /dev/mapper/tiny "$WORK/$fs"
 	for how in direct buffered; do
 		image=$(mkimage 96M "$WORK/$fs/image")
-		free=$(($(stat -f -c '%a * %S' "$WORK/$fs") >> 20))
+		free=$(($(stat -f -c '%f * %S' "$WORK/$fs") >> 20))
 		fallocate -l $((free - 10))M "$WORK/$fs/filler"
 
 		# The bare device
@@ -36,7 +36,7 @@ for fs in ext4 xfs; do
 		[ "$upto" -gt $((1 << 20)) ] || fail "only $upto bytes fit"
 		check "$fs $how: what was written is right" pattern check -d -b 4k -s 7 "$dev" "$upto"
 		status=0
-		out=$(pattern write -s 8 -o 32M "$dev" 12M) || status=$?
+		out=$(pattern write -s 8 -o 32M "$dev" 24M) || status=$?
 		is "$fs $how: exit status of buffered writes" "$status" 3
 		# the page cache of a block device knows one error only
 		matches "$fs $how: buffered writes" "$out" "@(ENOSPC|EIO) *"
@@ -58,14 +58,14 @@ for fs in ext4 xfs; do
 		check "$fs $how: a file above" pattern write -s 11 "$WORK/above/old" 2M
 		touch "$WORK/above/new" "$WORK/above/newer"
 		sync
-		free=$(($(stat -f -c '%a * %S' "$WORK/$fs") >> 20))
+		free=$(($(stat -f -c '%f * %S' "$WORK/$fs") >> 20))
 		fallocate -l $((free - 8))M "$WORK/$fs/filler"
 		status=0
-		out=$(pattern write -d -s 12 "$WORK/above/new" 12M) || status=$?
+		out=$(pattern write -d -s 12 "$WORK/above/new" 24M) || status=$?
 		is "$fs $how: exit status above, direct" "$status" 3
 		matches "$fs $how: direct writes above" "$out" "ENOSPC write *"
 		status=0
-		out=$(pattern write -s 13 "$WORK/above/newer" 12M) || status=$?
+		out=$(pattern write -s 13 "$WORK/above/newer" 24M) || status=$?
 		is "$fs $how: exit status above, buffered" "$status" 3
 		matches "$fs $how: buffered writes above" "$out" "ENOSPC *"
 		rm "$WORK/$fs/filler"
