@@ -127,7 +127,8 @@ pub fn devices_of(identity: Identity) -> Result<Vec<Attachment>> {
     for attachment in device::attached() {
         let node = attachment.device.node();
         let status = match File::open(&node) {
-            Ok(file) => ioctl::status(&file),
+            Ok(file) if attachment.is_current() => ioctl::status(&file),
+            Ok(_) => Err(Errno::NXIO),
             Err(error) => match Errno::from_io_error(&error) {
                 Some(Errno::ACCESS | Errno::PERM) => {
                     return Err(Error::os(&node, "cannot open", error));
@@ -155,16 +156,19 @@ fn one(attachment: &Attachment, dry_run: bool) -> Result<Outcome> {
     }
     let device = attachment.device;
     let node = device.node();
-    let sequence = device.sequence();
     {
         let file = match File::open(&node) {
             Ok(file) => file,
             // The kernel is about to detach it: nobody can open it any more.
             Err(error) if Errno::from_io_error(&error) == Some(Errno::NXIO) => {
-                return Ok(outcome(await_end(device, sequence)));
+                return Ok(outcome(await_end(attachment)));
             }
             Err(error) => return Err(Error::os(&node, "cannot open", error)),
         };
+        // By now it may be somebody else's image that is attached there.
+        if !attachment.is_current() {
+            return Err(not_attached(&node));
+        }
         loop {
             match ioctl::clear(&file) {
                 Ok(()) => break,
@@ -177,16 +181,16 @@ fn one(attachment: &Attachment, dry_run: bool) -> Result<Outcome> {
     if attachment.autoclear {
         hold::end(device);
     }
-    Ok(outcome(await_end(device, sequence)))
+    Ok(outcome(await_end(attachment)))
 }
 
 /// Waits for the end of a device that has been told to end, unless it is in use for long.
-fn await_end(device: Device, sequence: Option<u64>) -> State {
-    let gone = || !device.is_attached() || device.sequence() != sequence;
+fn await_end(attachment: &Attachment) -> State {
+    let gone = || !attachment.is_current();
     if gone() {
         return State::Detached;
     }
-    let limit = if users::of(device).are_lasting() { Duration::ZERO } else { GRACE };
+    let limit = if users::of(attachment.device).are_lasting() { Duration::ZERO } else { GRACE };
     if wait::until(limit, gone) { State::Detached } else { State::Pending }
 }
 

@@ -153,9 +153,21 @@ impl Device {
 
     /// What is attached to it, or `None` if nothing is.
     pub fn attachment(self) -> Option<Attachment> {
+        loop {
+            let sequence = self.sequence();
+            let attachment = self.attachment_if(sequence);
+            // Otherwise it may be the name of one image and the size of the next.
+            if self.sequence() == sequence {
+                return attachment;
+            }
+        }
+    }
+
+    fn attachment_if(self, sequence: Option<u64>) -> Option<Attachment> {
         let backing_file = self.attribute("loop/backing_file")?;
         Some(Attachment {
             device: self,
+            sequence,
             driver: self.driver(),
             backing_file: backing_file.into(),
             offset: self.number_attribute("loop/offset")?,
@@ -196,6 +208,8 @@ impl Device {
 pub struct Attachment {
     /// The device.
     pub device: Device,
+    /// The device's sequence number while it is this that is attached to it.
+    pub sequence: Option<u64>,
     /// The code that serves it.
     pub driver: Driver,
     /// The image, as the kernel names it.
@@ -219,6 +233,11 @@ pub struct Attachment {
 }
 
 impl Attachment {
+    /// Whether it is still this that is attached. If the device is open, it stays so.
+    pub fn is_current(&self) -> bool {
+        self.device.is_attached() && self.device.sequence() == self.sequence
+    }
+
     /// The image's name, and whether the image was deleted (which the kernel says in the name).
     pub fn image(&self) -> (&Path, bool) {
         let name = self.backing_file.as_os_str().as_bytes();
