@@ -1,5 +1,5 @@
 #!/bin/bash
-# Make build/venv: the Python programs of requirements.txt. Made again when that file changes.
+# Make build/venv: the Python programs of requirements.txt. Brought up to date when that changes.
 
 . "$(dirname "$0")/lib.sh"
 locked venv
@@ -10,8 +10,7 @@ stamp=$(sha256sum < "$PROJECT/requirements.txt")
 
 make_venv()
 {
-	rm -rf "$venv"
-	python3 -m venv "$venv"
+	[ -x "$venv/bin/python" ] || python3 -m venv "$venv"
 	"$venv/bin/pip" install --progress-bar off -r "$PROJECT/requirements.txt"
 }
 
