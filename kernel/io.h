@@ -12,7 +12,6 @@
 #include <linux/workqueue.h>
 
 struct floop_image;
-struct floop_lane;
 
 /* The data is written, what is left of a FUA write is the flush. */
 #define FLOOP_IO_WRITTEN	BIT(0)
@@ -30,7 +29,6 @@ struct floop_lane;
  * @image: the image
  * @node: in a lane
  * @work: or, for a buffered read that has to wait, work of its own
- * @lane: the lane that tried it first
  * @done: bytes of the bio that are done
  * @flags: FLOOP_IO_*
  * @result: what the file system said
@@ -45,7 +43,6 @@ struct floop_io {
 		struct llist_node node;
 		struct work_struct work;
 	};
-	struct floop_lane *lane;
 	unsigned int done;
 	unsigned int flags;
 	long result;

@@ -8,11 +8,12 @@
  *    refuse with -EAGAIN rather than block. A direct read waits in it for no
  *    more than room in the disk's queue. A buffered read waits for the disk:
  *    it does so in work of its own, for random reads gain by being many at
- *    once, or in the lane if it is the only one. A write that would have to
- *    wait (it allocates, or the file system is frozen) goes to the writer.
+ *    once, or in the lane if it is the only one. A write that has to wait (it
+ *    allocates, or time stamps are due) goes to the writer; or, if nobody is
+ *    the writer right now, this lane is it for that one write.
  *  - The writer waits for what it must: writes that allocate, buffered writes,
- *    fallocate. They take the inode's lock exclusively, so more than one of
- *    them would only fight over it.
+ *    fallocate, a frozen file system. Most of these take the inode's lock
+ *    exclusively, so more than one of them would only fight over it.
  *  - The flusher calls fsync once for all the flushes that wait for it.
  *
  * Each cgroup but the root has lanes and a writer of its own, so that a
@@ -100,157 +101,41 @@ static struct llist_node *lane_take(struct floop_lane *lane)
 	return llist_reverse_order(llist_del_all(&lane->ios));
 }
 
-/* Handle one I/O; only with @wait may it block. */
-static void handle(struct floop_io *io, bool wait, struct bio_list *batch)
+/* However many writes in a row had to wait, try again after so many. */
+#define MOST_SPARED	64U
+
+/*
+ * Handle one I/O; only with @wait may it block. Returns false if it has to, and
+ * nothing is done yet.
+ */
+static bool handle(struct floop_io *io, bool wait, struct bio_list *batch)
 {
 	struct identity id;
+	bool handled = true;
 
 	identity_take(&id, io->bio);
 	switch (bio_op(io->bio)) {
 	case REQ_OP_READ:
 	case REQ_OP_WRITE:
-		floop_rw(io, wait, batch);
+		handled = floop_rw(io, wait, batch);
 		break;
 	default:
 		floop_discard(io);
 	}
 	identity_drop(&id);
+	return handled;
 }
 
-/* May a CPU's lane wait for this I/O, with @more behind it? */
-static bool lane_may_wait(struct floop_io *io, bool more)
-{
-	struct floop_image *image = io->image;
-
-	if (image->direct)
-		return bio_op(io->bio) == REQ_OP_READ || image->is_bdev;
-	return !more && !atomic_read(&image->lanes->waiting);
-}
-
-/*
- * Empty a CPU's lane, under a plug, so that the disk sees what belongs together.
- * What is done at once (in the page cache, in a hole, by a disk of memory) is
- * completed together, but not later than what makes us wait.
- */
-static void cpu_lane_work(struct work_struct *work)
-{
-	struct floop_lane *lane = container_of(work, struct floop_lane, work);
-	struct llist_node *node = lane_take(lane);
-	unsigned int old = reclaim_scope_enter();
-	struct bio_list batch = BIO_EMPTY_LIST;
-	struct blk_plug plug;
-
-	blk_start_plug(&plug);
-	while (node) {
-		struct floop_io *io = llist_entry(node, struct floop_io, node);
-		bool wait;
-
-		node = node->next;
-		wait = lane_may_wait(io, node || !llist_empty(&lane->ios));
-		if (need_resched() || (wait && !io->image->direct))
-			floop_io_end_batch(&batch);
-		if (wait || io->image->nowait)
-			handle(io, wait, &batch);
-		else
-			floop_lane_wait(io);
-		cond_resched();
-	}
-	blk_finish_plug(&plug);
-	floop_io_end_batch(&batch);
-	reclaim_scope_leave(old);
-}
-
-static void writer_work(struct work_struct *work)
-{
-	struct floop_lane *lane = container_of(work, struct floop_lane, work);
-	struct llist_node *node = lane_take(lane);
-	unsigned int old = reclaim_scope_enter();
-	struct blk_plug plug;
-
-	blk_start_plug(&plug);
-	while (node) {
-		struct floop_io *io = llist_entry(node, struct floop_io, node);
-
-		node = node->next;
-		handle(io, true, NULL);
-		cond_resched();
-	}
-	blk_finish_plug(&plug);
-	reclaim_scope_leave(old);
-}
-
-/* A read that has to wait does so on its own. */
-static void read_work(struct work_struct *work)
-{
-	struct floop_io *io = container_of(work, struct floop_io, work);
-	struct floop_lanes *lanes = io->image->lanes;
-	unsigned int old = reclaim_scope_enter();
-
-	handle(io, true, NULL);
-	atomic_dec(&lanes->waiting);
-	reclaim_scope_leave(old);
-}
-
-static void flusher_work(struct work_struct *work)
-{
-	struct floop_lane *lane = container_of(work, struct floop_lane, work);
-	struct llist_node *node = lane_take(lane);
-	unsigned int old = reclaim_scope_enter();
-
-	if (node)
-		floop_flush(node);
-	reclaim_scope_leave(old);
-}
+static void cpu_lane_work(struct work_struct *work);
+static void writer_work(struct work_struct *work);
 
 static void lane_init(struct floop_lane *lane, struct workqueue_struct *wq,
 		      work_func_t fn)
 {
 	init_llist_head(&lane->ios);
 	INIT_WORK(&lane->work, fn);
+	mutex_init(&lane->writing);
 	lane->wq = wq;
-}
-
-static void lane_add(struct floop_lane *lane, struct floop_io *io)
-{
-	if (llist_add(&io->node, &lane->ios))
-		queue_work(lane->wq, &lane->work);
-}
-
-/*
- * What a task submits under a plug reaches the lane at once, and wakes one
- * worker once. Until then only the task itself waits for it.
- */
-struct lane_plug {
-	struct blk_plug_cb cb;
-	struct llist_node *newest;
-	struct llist_node *oldest;
-};
-
-static void lane_unplug(struct blk_plug_cb *cb, bool from_schedule)
-{
-	struct lane_plug *plug = container_of(cb, struct lane_plug, cb);
-	struct floop_lane *lane = cb->data;
-
-	if (llist_add_batch(plug->newest, plug->oldest, &lane->ios))
-		queue_work(lane->wq, &lane->work);
-	kfree(plug);
-}
-
-static void lane_add_plugged(struct floop_lane *lane, struct floop_io *io)
-{
-	struct blk_plug_cb *cb = blk_check_plugged(lane_unplug, lane,
-						   sizeof(struct lane_plug));
-	struct lane_plug *plug;
-
-	if (!cb) {
-		lane_add(lane, io);
-		return;
-	}
-	plug = container_of(cb, struct lane_plug, cb);
-	if (!plug->newest)
-		plug->oldest = &io->node;
-	io->node.next = plug->newest;
-	plug->newest = &io->node;
 }
 
 /*
@@ -296,6 +181,165 @@ static struct floop_lane *lane_of(struct floop_io *io, bool writer, bool make)
 	return writer ? &lanes->writer : per_cpu_ptr(lanes->cpus, cpu);
 }
 
+/* May a CPU's lane wait for this I/O, with @more behind it? */
+static bool lane_may_wait(struct floop_io *io, bool more)
+{
+	struct floop_image *image = io->image;
+
+	if (image->direct)
+		return bio_op(io->bio) == REQ_OP_READ || image->is_bdev;
+	return !more && !atomic_read(&image->lanes->waiting);
+}
+
+/* Handle a direct write, in a CPU's lane. */
+static void lane_write(struct floop_lane *lane, struct floop_io *io,
+		       struct bio_list *batch)
+{
+	struct floop_lane *writer;
+
+	if (lane->spare) {
+		lane->spare--;
+	} else {
+		if (handle(io, false, batch)) {
+			lane->backoff = 0;
+			return;
+		}
+		lane->spare = lane->backoff;
+		lane->backoff = clamp(lane->backoff * 2, 1U, MOST_SPARED);
+	}
+
+	writer = lane_of(io, true, true);
+	if (!mutex_trylock(&writer->writing)) {
+		floop_lane_wait(io);
+		return;
+	}
+	floop_io_end_batch(batch);
+	handle(io, true, batch);
+	mutex_unlock(&writer->writing);
+}
+
+/*
+ * Empty a CPU's lane, under a plug, so that the disk sees what belongs together.
+ * What is done at once (in the page cache, in a hole, by a disk of memory) is
+ * completed together, but not later than what makes us wait.
+ */
+static void cpu_lane_work(struct work_struct *work)
+{
+	struct floop_lane *lane = container_of(work, struct floop_lane, work);
+	struct llist_node *node = lane_take(lane);
+	unsigned int old = reclaim_scope_enter();
+	struct bio_list batch = BIO_EMPTY_LIST;
+	struct blk_plug plug;
+
+	blk_start_plug(&plug);
+	while (node) {
+		struct floop_io *io = llist_entry(node, struct floop_io, node);
+		bool wait;
+
+		node = node->next;
+		wait = lane_may_wait(io, node || !llist_empty(&lane->ios));
+		if (need_resched() || (wait && !io->image->direct))
+			floop_io_end_batch(&batch);
+		if (wait)
+			handle(io, true, &batch);
+		else if (bio_op(io->bio) == REQ_OP_WRITE)
+			lane_write(lane, io, &batch);
+		else if (!io->image->nowait || !handle(io, false, &batch))
+			floop_lane_wait(io);
+		cond_resched();
+	}
+	blk_finish_plug(&plug);
+	floop_io_end_batch(&batch);
+	reclaim_scope_leave(old);
+}
+
+static void writer_work(struct work_struct *work)
+{
+	struct floop_lane *lane = container_of(work, struct floop_lane, work);
+	struct llist_node *node = lane_take(lane);
+	unsigned int old = reclaim_scope_enter();
+	struct blk_plug plug;
+
+	mutex_lock(&lane->writing);
+	blk_start_plug(&plug);
+	while (node) {
+		struct floop_io *io = llist_entry(node, struct floop_io, node);
+
+		node = node->next;
+		handle(io, true, NULL);
+		cond_resched();
+	}
+	blk_finish_plug(&plug);
+	mutex_unlock(&lane->writing);
+	reclaim_scope_leave(old);
+}
+
+/* A read that has to wait does so on its own. */
+static void read_work(struct work_struct *work)
+{
+	struct floop_io *io = container_of(work, struct floop_io, work);
+	struct floop_lanes *lanes = io->image->lanes;
+	unsigned int old = reclaim_scope_enter();
+
+	handle(io, true, NULL);
+	atomic_dec(&lanes->waiting);
+	reclaim_scope_leave(old);
+}
+
+static void flusher_work(struct work_struct *work)
+{
+	struct floop_lane *lane = container_of(work, struct floop_lane, work);
+	struct llist_node *node = lane_take(lane);
+	unsigned int old = reclaim_scope_enter();
+
+	if (node)
+		floop_flush(node);
+	reclaim_scope_leave(old);
+}
+
+static void lane_add(struct floop_lane *lane, struct floop_io *io)
+{
+	if (llist_add(&io->node, &lane->ios))
+		queue_work(lane->wq, &lane->work);
+}
+
+/*
+ * What a task submits under a plug reaches the lane at once, and wakes one
+ * worker once. Until then only the task itself waits for it.
+ */
+struct lane_plug {
+	struct blk_plug_cb cb;
+	struct llist_node *newest;
+	struct llist_node *oldest;
+};
+
+static void lane_unplug(struct blk_plug_cb *cb, bool from_schedule)
+{
+	struct lane_plug *plug = container_of(cb, struct lane_plug, cb);
+	struct floop_lane *lane = cb->data;
+
+	if (llist_add_batch(plug->newest, plug->oldest, &lane->ios))
+		queue_work(lane->wq, &lane->work);
+	kfree(plug);
+}
+
+static void lane_add_plugged(struct floop_lane *lane, struct floop_io *io)
+{
+	struct blk_plug_cb *cb = blk_check_plugged(lane_unplug, lane,
+						   sizeof(struct lane_plug));
+	struct lane_plug *plug;
+
+	if (!cb) {
+		lane_add(lane, io);
+		return;
+	}
+	plug = container_of(cb, struct lane_plug, cb);
+	if (!plug->newest)
+		plug->oldest = &io->node;
+	io->node.next = plug->newest;
+	plug->newest = &io->node;
+}
+
 /* Does a write go to a CPU's lane, to be tried without waiting? */
 static bool write_may_try(struct floop_image *image)
 {
@@ -311,7 +355,6 @@ static bool write_may_try(struct floop_image *image)
 void floop_lane_route(struct floop_io *io)
 {
 	struct bio *bio = io->bio;
-	struct floop_lane *lane;
 
 	if ((bio->bi_opf & REQ_PREFLUSH) && !(io->flags & FLOOP_IO_FLUSHED)) {
 		floop_lane_flush(io);
@@ -323,13 +366,7 @@ void floop_lane_route(struct floop_io *io)
 		return;
 	}
 
-	lane = lane_of(io, false, true);
-	io->lane = lane;
-	if (bio_op(bio) == REQ_OP_WRITE && READ_ONCE(lane->spare)) {
-		WRITE_ONCE(lane->spare, READ_ONCE(lane->spare) - 1);
-		lane = lane_of(io, true, true);
-	}
-	lane_add_plugged(lane, io);
+	lane_add_plugged(lane_of(io, false, true), io);
 }
 
 /**

@@ -11,6 +11,7 @@
 #include <linux/atomic.h>
 #include <linux/cache.h>
 #include <linux/llist.h>
+#include <linux/mutex.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
 
@@ -21,15 +22,17 @@ struct floop_io;
  * @ios: newest first
  * @work: runs while there is something in @ios
  * @wq: where it runs
- * @backoff: how many writes to spare the next time one would have blocked
- * @spare: how many writes still go to the writer untried; racy, a heuristic
+ * @writing: of a writer: held by who is the writer now
+ * @backoff: how many writes to spare the attempt the next time one has to wait
+ * @spare: how many writes still are spared; for this lane's worker only
  */
 struct floop_lane {
 	struct llist_head ios;
 	struct work_struct work;
 	struct workqueue_struct *wq;
 	/* apart from what submitters write */
-	unsigned int backoff ____cacheline_aligned_in_smp;
+	struct mutex writing ____cacheline_aligned_in_smp;
+	unsigned int backoff;
 	unsigned int spare;
 };
 

@@ -12,9 +12,6 @@
 #include "lane.h"
 #include "rw.h"
 
-/* However many writes in a row would have blocked, try again after so many. */
-#define MOST_SPARED	64
-
 /**
  * floop_rw_pos() - where what is left of an I/O begins in the file
  * @io: the I/O
@@ -73,19 +70,22 @@ static bool freeze_protect(struct floop_io *io, bool wait)
 	return true;
 }
 
-/* A write was refused because it would block: the next ones may be, too. */
-static void spare_more(struct floop_lane *lane)
+static void freeze_unprotect(struct floop_io *io)
 {
-	unsigned int backoff = READ_ONCE(lane->backoff);
-
-	WRITE_ONCE(lane->spare, backoff);
-	WRITE_ONCE(lane->backoff, clamp(backoff * 2, 1U, (unsigned int)MOST_SPARED));
+	if (!(io->flags & FLOOP_IO_FREEZE_HELD))
+		return;
+	io->flags &= ~FLOOP_IO_FREEZE_HELD;
+	kiocb_end_write(&io->iocb);
 }
 
-static void spare_none(struct floop_lane *lane)
+/*
+ * Did the file system refuse what it would have had to wait for? Some say
+ * -EOPNOTSUPP, where they would have to fall back to buffered I/O.
+ */
+static bool would_wait(struct floop_io *io, long result)
 {
-	if (unlikely(READ_ONCE(lane->backoff)))
-		WRITE_ONCE(lane->backoff, 0);
+	return (io->iocb.ki_flags & IOCB_NOWAIT) &&
+	       (result == -EAGAIN || result == -EOPNOTSUPP);
 }
 
 /**
@@ -102,17 +102,10 @@ static void spare_none(struct floop_lane *lane)
 void floop_rw_end(struct floop_io *io, long result, struct bio_list *batch)
 {
 	bool write = bio_op(io->bio) == REQ_OP_WRITE;
-	bool tried = io->iocb.ki_flags & IOCB_NOWAIT;
 
-	if (io->flags & FLOOP_IO_FREEZE_HELD) {
-		io->flags &= ~FLOOP_IO_FREEZE_HELD;
-		kiocb_end_write(&io->iocb);
-	}
-
+	freeze_unprotect(io);
 	if (unlikely(result <= 0)) {
-		if (tried && (result == -EAGAIN || result == -EOPNOTSUPP)) {
-			if (write)
-				spare_more(io->lane);
+		if (would_wait(io, result)) {
 			floop_lane_wait(io);
 			return;
 		}
@@ -121,8 +114,6 @@ void floop_rw_end(struct floop_io *io, long result, struct bio_list *batch)
 		return;
 	}
 
-	if (write && tried)
-		spare_none(io->lane);
 	io->done += result;
 	if (unlikely(io->done < io->bio->bi_iter.bi_size)) {
 		floop_lane_wait(io);
@@ -148,12 +139,14 @@ static void rw_complete(struct kiocb *iocb, long result)
 /**
  * floop_rw() - read or write
  * @io: the I/O, or what is left of it
- * @wait: whether it may block; if not, and it would, it goes where it may
+ * @wait: whether it may block
  * @batch: where to leave the bio if it is done at once, or NULL
  *
  * Context: A worker of the image, in its reclaim scope, as the submitter.
+ * Return: false if the file system would have had to wait, and nothing is done;
+ * the caller then finds a place where it may.
  */
-void floop_rw(struct floop_io *io, bool wait, struct bio_list *batch)
+bool floop_rw(struct floop_io *io, bool wait, struct bio_list *batch)
 {
 	struct floop_image *image = io->image;
 	struct file *file = image->file;
@@ -178,7 +171,7 @@ void floop_rw(struct floop_io *io, bool wait, struct bio_list *batch)
 		if (unlikely(iocb->ki_pos + iov_iter_count(&iter) >
 			     i_size_read(file->f_mapping->host))) {
 			floop_io_end(io, BLK_STS_IOERR, batch);
-			return;
+			return true;
 		}
 		iocb->ki_flags |= IOCB_WRITE;
 		if ((io->bio->bi_opf & REQ_FUA) && image->dsync)
@@ -192,16 +185,17 @@ void floop_rw(struct floop_io *io, bool wait, struct bio_list *batch)
 				floop_bounce(io);
 			else
 				floop_lane_wait(io);
-			return;
+			return true;
 		}
 		iocb->ki_flags |= IOCB_DIRECT;
 		iocb->ki_complete = rw_complete;
 		atomic_set(&io->refs, 2);
 	}
 
+	/* However long the file system is frozen, only the writer waits. */
 	if (write && !freeze_protect(io, wait)) {
 		floop_lane_wait(io);
-		return;
+		return true;
 	}
 
 	if (write)
@@ -213,8 +207,15 @@ void floop_rw(struct floop_io *io, bool wait, struct bio_list *batch)
 	 * The file system may look at the iocb and at the bio's vectors until
 	 * it returns, even when the completion has long come.
 	 */
-	if (ret != -EIOCBQUEUED)
-		floop_rw_end(io, ret, batch);
-	else if (atomic_dec_and_test(&io->refs))
-		floop_rw_end(io, io->result, batch);
+	if (ret == -EIOCBQUEUED) {
+		if (atomic_dec_and_test(&io->refs))
+			floop_rw_end(io, io->result, batch);
+		return true;
+	}
+	if (would_wait(io, ret)) {
+		freeze_unprotect(io);
+		return false;
+	}
+	floop_rw_end(io, ret, batch);
+	return true;
 }

@@ -11,7 +11,7 @@
 struct bio_list;
 struct floop_io;
 
-void floop_rw(struct floop_io *io, bool wait, struct bio_list *batch);
+bool floop_rw(struct floop_io *io, bool wait, struct bio_list *batch);
 void floop_rw_end(struct floop_io *io, long result, struct bio_list *batch);
 void floop_rw_iter(struct floop_io *io, struct iov_iter *iter);
 loff_t floop_rw_pos(struct floop_io *io);
