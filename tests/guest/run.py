@@ -17,6 +17,8 @@ Exit status: 0 all cases ran (whether they passed is in the results),
 import contextlib
 import ctypes
 import errno
+import importlib.machinery
+import importlib.util
 import json
 import os
 import pathlib
@@ -33,17 +35,6 @@ import loopctl
 
 NEEDS_FRESH_MACHINE = 3
 TOOLS = "/run/floop-tests"
-
-# What the kernel writes when something is wrong with it (not: when a disk is).
-REPORTS = re.compile(
-    r"^BUG:|^WARNING:|\bBUG: |kernel BUG at|^Oops|Kernel panic|general protection fault"
-    r"|Unable to handle|blocked for more than|soft lockup|hard LOCKUP"
-    r"|rcu.* (stall|detected)|KASAN:|KCSAN:|UBSAN:|KFENCE:|refcount_t:|list_(add|del) corruption"
-    r"|DEBUG_LOCKS_WARN|possible recursive locking|circular locking|inconsistent lock state"
-    r"|sleeping function called|scheduling while atomic|bad unlock balance|held lock freed"
-    r"|still has locks held|suspicious RCU usage|unreferenced object|kmemleak: [1-9]"
-    r"|Bad page (state|map)|page allocation failure"
-)
 
 
 class KernelLog:
@@ -68,6 +59,14 @@ class KernelLog:
                     continue
                 raise
             lines.append(record.partition(";")[2].split("\n")[0])
+
+
+def report_pattern(project):
+    """What the kernel writes when something is wrong with it: ./vm knows."""
+    loader = importlib.machinery.SourceFileLoader("vm", f"{project}/vm")
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("vm", loader))
+    loader.exec_module(module)
+    return module.REPORT
 
 
 def mounts():
@@ -141,6 +140,7 @@ class Machine:
         self.prefix = "floop" if self.mode == "side-by-side" else "loop"
         self.module = "floop" if self.mode == "side-by-side" else "loop"
         self.project = plan["project"]
+        self.report = report_pattern(self.project)
         self.disks = empty_disks()
         if self.mode == "in-tree":
             subprocess.run(["modprobe", "loop"], check=True)
@@ -351,7 +351,7 @@ def run_case(case, plan, machine, kernel_log):
             problems.append("left behind: " + "; ".join(left))
         fresh = any(x.startswith(("cannot be", "unkillable")) for x in left)
     kernel = kernel_log.read()
-    reports = [line for line in kernel if REPORTS.search(line)]
+    reports = [line for line in kernel if machine.report.search(line)]
     if reports:
         problems.append(f"kernel report: {reports[0]}")
     if problems:

@@ -43,7 +43,7 @@ is "no devices are left" "$(devices)" 0
 is "no nodes" "$(find /dev -maxdepth 1 -name "$PREFIX*")" ""
 is "no major number" "$(grep -c " $PREFIX\$" /proc/devices || true)" 0
 is "no folder in /sys/module" "$(glob "/sys/module/$MODULE")" ""
-is "no threads" "$(pgrep "$PREFIX" || true)" ""
+is "no threads" "$(pgrep "R-$PREFIX" || true)" ""
 
 load max_loop=3
 is "max_loop=3: devices" "$(devices)" 3

@@ -222,7 +222,7 @@ def partitions(device):
     return sorted(p.parent.name for p in folder.glob("*/partition"))
 
 
-@scenario()
+@scenario("partitions-go")
 def partitions_by_hand(d):
     """BLKPG and BLKRRPART, with and without partition scan"""
     add, delete, resize = 1, 2, 3

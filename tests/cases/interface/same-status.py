@@ -282,7 +282,7 @@ def set_block_size(d):
     see_limits(d, "unbound", device)
 
 
-@scenario(strict=True)
+@scenario("offset-checked", strict=True)
 def direct_io(d):
     """LO_FLAGS_DIRECT_IO, O_DIRECT and LOOP_SET_DIRECT_IO where they say what is wanted"""
     image = d.image()

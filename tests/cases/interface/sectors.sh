@@ -1,0 +1,100 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# shows: sectors are what direct I/O to the image takes, but 512 where its content was made for them
+# modes: side-by-side drop-in
+# machines: lts-side-by-side stable-drop-in
+. tests/guest/lib.sh
+
+# has DEVICE SECTOR-SIZE DIRECT REASON - and lets go of it
+has() {
+	is "$what: sectors" "$(attr "$1" queue/logical_block_size)" "$2"
+	is "$what: direct" "$(dio "$1")" "$3"
+	matches "$what: because" "$(attr "$1" loop/dio_reason)" "$4"
+	is "$what: loop/driver" "$(attr "$1" loop/driver)" floop
+	detach "$1"
+}
+
+# new - an image of nothing on a disk of sectors of 4096 bytes
+new() {
+	rm -f "$MNT/image"
+	mkimage "${1-8M}" "$MNT/image"
+}
+
+# A file system whose disk has sectors of 4096 bytes.
+disk=$(attach --block-size 4096 "$(mkimage 256M)")
+later detach "$disk"
+on_disk ext4 "$disk"
+
+what="an empty image"
+image=$(new)
+has "$(attach "$image")" 4096 1 direct
+what="the user's 512"
+has "$(attach --block-size 512 "$image")" 512 0 "the block size *4096*"
+what="the user's 1024"
+has "$(attach --block-size 1024 "$image")" 1024 0 "the block size *4096*"
+what="the user's 4096"
+has "$(attach --block-size 4096 "$image")" 4096 1 direct
+what="an offset of 512"
+has "$(attach --offset 512 "$image")" 512 0 "offset 512 is not a multiple of 4096"
+what="an offset of 8192"
+has "$(attach --offset 8192 "$image")" 4096 1 direct
+what="turned off"
+device=$(attach "$image")
+loopctl direct-io "$device" 0
+has "$device" 4096 0 "turned off by LOOP_SET_DIRECT_IO"
+what="turned off and on"
+device=$(attach "$image")
+loopctl direct-io "$device" 0
+loopctl direct-io "$device" 1
+has "$device" 4096 1 direct
+what="asked for and not possible"
+has "$(attach --offset 512 --direct "$image")" 512 0 "offset 512 is not a multiple of 4096"
+matches "it is said in the log" "$(dmesg | tail -n 5)" "*no direct I/O: offset 512 is not a multiple of 4096*"
+
+what="GPT of sectors of 512"
+image=$(new)
+printf 'label: gpt\nsize=2M\n' | sfdisk -q "$image"
+device=$(attach --partscan "$image")
+is "$what: its partition" "$(glob "${device}p*")" "${device}p1"
+has "$device" 512 0 "*"
+what="GPT of sectors of 4096"
+device=$(attach --block-size 4096 "$(new)")
+printf 'label: gpt\nsize=2M\n' | sfdisk -q "$device"
+detach "$device"
+device=$(attach --partscan "$MNT/image")
+is "$what: its partition" "$(glob "${device}p*")" "${device}p1"
+has "$device" 4096 1 direct
+what="MBR"
+image=$(new)
+printf 'label: dos\n2048\n' | sfdisk -q "$image"
+has "$(attach "$image")" 512 0 "*"
+what="FAT of sectors of 512"
+image=$(new)
+mkfs.vfat "$image" >/dev/null
+has "$(attach "$image")" 512 0 "*"
+what="FAT of sectors of 4096"
+image=$(new 64M)
+mkfs.vfat -S 4096 "$image" >/dev/null
+has "$(attach "$image")" 4096 1 direct
+what="ext4 of blocks of 1024"
+image=$(new)
+mkfs.ext4 -q -b 1024 "$image"
+has "$(attach "$image")" 512 0 "*"
+what="ext4 of blocks of 4096"
+image=$(new)
+mkfs.ext4 -q -b 4096 "$image"
+device=$(attach "$image")
+mount_at "$device" "$WORK/inner"
+umount "$WORK/inner"
+has "$device" 4096 1 direct
+what="xfs of sectors of 512"
+image=$(new 400M)
+mkfs.xfs -q -s size=512 "$image"
+device=$(attach "$image")
+mount_at "$device" "$WORK/inner"
+umount "$WORK/inner"
+has "$device" 512 0 "*"
+what="ISO 9660"
+image=$(new)
+printf 'CD001' | dd of="$image" bs=1 seek=32769 conv=notrunc status=none
+has "$(attach "$image")" 512 0 "*"

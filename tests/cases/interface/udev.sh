@@ -1,0 +1,40 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# shows: udev links our devices by sequence number and by what is on them, and drops the links again
+# modes: drop-in in-tree
+. tests/guest/lib.sh
+
+# links DEVICE DIRECTORY - those below /dev/disk/DIRECTORY that lead to it
+links() {
+	find "/dev/disk/$2" -lname "*/${1#/dev/}" -printf '%f\n' 2>/dev/null | sort | xargs
+}
+
+property() {
+	udevadm info -q property --property="$2" --value "$1"
+}
+
+image=$(mkimage 32M)
+printf 'label: gpt\nsize=16M, name=first\n' | sfdisk -q "$image"
+device=$(attach --partscan "$image")
+make_fs ext4 "${device}p1" -L written
+detach "$device"
+device=$(attach --partscan "$image")
+udevadm settle
+
+sequence=$(attr "$device" diskseq)
+is "its sequence number, udev's" "$(property "$device" DISKSEQ)" "$sequence"
+is "a link by it" "$(links "$device" by-diskseq)" "$sequence"
+is "a partition's label" "$(property "${device}p1" ID_FS_LABEL)" written
+is "a link by it" "$(links "${device}p1" by-label)" written
+is "a link by the partition's name" "$(links "${device}p1" by-partlabel)" first
+detach "$device"
+udevadm settle
+is "no link is left by label" "$(links "${device}p1" by-label)" ""
+[ "$(attr "$device" diskseq)" -gt "$sequence" ] ||
+	fail "the sequence number has not grown: $sequence, $(attr "$device" diskseq)"
+is "a link by the new number" "$(links "$device" by-diskseq)" "$(attr "$device" diskseq)"
+
+second=$(attach "$(mkimage 8M)")
+detach "$second"
+udevadm settle
+is "an image without anything has no links" "$(links "$second" by-label)" ""
