@@ -16,6 +16,8 @@ use crate::image::{Identity, content_of, size_of, visible};
 
 /// The smallest sector there is.
 const SECTOR: u32 = 512;
+/// The largest that every kernel can give a device.
+const LARGEST: u32 = 4096;
 
 /// What a file's offsets and lengths must be a multiple of in direct I/O; `None` if it has none.
 pub fn alignment(file: &File) -> Option<u32> {
@@ -111,14 +113,19 @@ pub fn plan(facts: &Facts, sector_size: Option<u32>) -> Plan {
             if let Some(why) = keeps_small_sectors(facts, alignment) {
                 return buffered(why);
             }
-            alignment.max(SECTOR)
+            alignment
         }
     };
     Plan { sector_size: wanted, obstacle: None }
 }
 
-/// Why sectors as large as the alignment would break what the image holds, if they would.
+/// Why not to choose sectors as large as the alignment: they would break what the image holds.
 fn keeps_small_sectors(facts: &Facts, alignment: u32) -> Option<String> {
+    if !alignment.is_power_of_two() || alignment > LARGEST {
+        return Some(format!(
+            "direct I/O on this image needs {alignment}-byte sectors, which not every kernel has"
+        ));
+    }
     if let Some(finding) = facts.made_for.filter(|finding| finding.sector_size < alignment) {
         return Some(format!(
             "direct I/O on this image needs {alignment}-byte sectors, but it holds {}",
@@ -252,6 +259,16 @@ mod tests {
         assert_eq!(why(&plan(&facts, Some(4096))), "direct");
         facts.made_for = Some(Finding { sector_size: 4096, ..GPT });
         assert_eq!(why(&plan(&facts, None)), "direct");
+    }
+
+    #[test]
+    fn sectors_do_not_grow_over_what_kernels_can() {
+        for alignment in [8192, 65536, 12288] {
+            let p = plan(&facts(Some(alignment)), None);
+            assert_eq!(p.sector_size, 512);
+            assert!(why(&p).contains("which not every kernel has"), "{}", why(&p));
+        }
+        assert_eq!(why(&plan(&facts(Some(8192)), Some(8192))), "direct");
     }
 
     #[test]
