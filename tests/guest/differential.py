@@ -106,7 +106,7 @@ DIFFERENCES = {
     ],
     "offset-checked": [
         Difference(
-            "direct I/O needs an offset of whole sectors, as in-tree since after 6.12; 6.12 does not"
+            "direct I/O needs an offset of whole sectors, as in-tree after 6.12; 6.12 does not"
             " look where there is no disk behind the file",
             r"\boffset 1000: flags$",
             lambda theirs, ours: (theirs, ours) == ("direct-io", "none"),
@@ -119,7 +119,7 @@ DIFFERENCES = {
     ],
     "partitions-go": [
         Difference(
-            "partitions added by hand go with the image, as in-tree since after 6.12",
+            "partitions added by hand go with the image, as in-tree after 6.12",
             r"\bwithout scan: after (letting go|reread, unbound)$",
             lambda theirs, ours: ours == "[]",
         ),
