@@ -267,7 +267,15 @@ class Machine:
             terminal.ensure_newline()
             terminal.write_line(text)
 
+    def programs(self):
+        """Those in C that cases use: built where that is fast; if it fails, the cases say why."""
+        if self.config.option.vm == str(PROJECT / "vm") and (PROJECT / "build" / "root").exists():
+            subprocess.run(
+                [PROJECT / "scripts" / "test-programs.sh"], check=False, capture_output=True
+            )
+
     def boot(self):
+        self.programs()
         left = [i for i in self.items if i.slug not in self.done]
         self.boots += 1
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -49,7 +49,7 @@ for image in direct:0:full direct:0:sparse direct:1049088:full buffered:0:sparse
 	mkimage 18M "$MNT/sparse" >/dev/null
 	dev=$(loop_attach "$how" -o "$offset" -s 16M "$MNT/$kind")
 	jobs "$dev" 1M >"$WORK/jobs"
-	fio --minimal "$WORK/jobs" >"$WORK/out" || {
+	fio --minimal --aux-path="$WORK" "$WORK/jobs" >"$WORK/out" || {
 		cat "$WORK/out"
 		fail "fio: $image"
 	}

@@ -3,6 +3,7 @@
 # shows: the model notices one bit of the image that changes behind the device's back, so the tests that use it can fail
 # kernels: stable
 # modes: side-by-side
+# timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh
 programs loopdev devfsx pattern ackio

@@ -13,7 +13,7 @@ mkdir "$WORK/images"
 many "$devices" "$WORK/images"
 if [ "$DRIVER_MODE" = side-by-side ]; then
 	modprobe loop
-	CTL=/dev/loop-control many "$devices" "$WORK/images"
+	CTL=/dev/loop-control many $((devices / 5)) "$WORK/images"
 	for _ in 1 2 3 4 5 6 7 8 9 10; do
 		rmmod loop 2>/dev/null && break
 		sleep 0.5
