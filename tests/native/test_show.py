@@ -111,7 +111,8 @@ def test_status_for_people(floop, image):
     assert facts["sector size"] == "512"
     assert (facts["read-only"], facts["autoclear"], facts["partition scan"]) == ("no", "no", "no")
     assert "direct I/O" in facts
-    assert "used" not in facts
+    # Nobody uses it, though udev may be looking at it just now.
+    assert "mounted" not in facts.get("used", "")
 
 
 def test_status_by_short_name(floop, image):
@@ -177,7 +178,7 @@ def test_users(floop, image, folder):
     with open(device, "rb"):
         users = floop.status(device)["users"]
         assert users["mounts"] == [str(mount)]
-        assert [p["pid"] for p in users["processes"]] == [os.getpid()]
+        assert os.getpid() in [p["pid"] for p in users["processes"]]
         text = floop("status", device)
     assert f"used:           mounted on {mount}, open in " in text
     assert f"(process {os.getpid()})" in text
