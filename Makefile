@@ -66,7 +66,8 @@ uninstall:
 ## clean: all that was built; the guest root and the kernels too
 .PHONY: clean
 clean:
-	rm -rf build cli/target
+	@bash -c '. scripts/lib.sh; as_root rm -rf "$$BUILD"'
+	rm -rf cli/target
 
 ## help: this list
 .PHONY: help

@@ -46,7 +46,7 @@ check_module()
 		said=$(in_root make -s -j"$(nproc)" -C "$work" KVER="$kver" W=1 KCFLAGS=-Werror C=2 \
 			CHECK='sparse -D__typeof_unqual__=__typeof__ "-D_Static_assert(...)="' 2>&1) ||
 			bad=1
-		rm -rf "$work"
+		as_root rm -rf "$work"
 		printf '%s\n' "$said" | sed "s|$work/||g" > "$BUILD/logs/check-module-$kver.log"
 		grep -E '^(drop-in/)?[a-z0-9_-]+\.[ch]:|error|sparse is not available' \
 			"$BUILD/logs/check-module-$kver.log" && bad=1

@@ -23,7 +23,7 @@ in_tree()
 
 unpack()
 {
-	rm -rf "$tree"
+	as_root rm -rf "$tree"
 	mkdir -p "$tree"
 	tar -x -C "$tree" --strip-components=1 -f "$BUILD/src/$kernel.tar.xz"
 }

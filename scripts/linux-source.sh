@@ -18,7 +18,7 @@ archive=$BUILD/src/$kernel.tar.xz
 # The package's name has the version in it: ask for the meta-package and take what comes along.
 fetch()
 {
-	rm -rf "$BUILD/src/$kernel.fetch"
+	as_root rm -rf "$BUILD/src/$kernel.fetch"
 	mkdir -p "$BUILD/src/$kernel.fetch/partial"
 	in_root sh -euc '
 		mkdir -p /tmp/lists

@@ -26,7 +26,7 @@ stamp=$(cd "$PROJECT/kernel" && find . -name '*.[ch]' -o -name Kbuild -o -name M
 build()
 {
 	local module
-	rm -rf "$work"
+	as_root rm -rf "$work"
 	mkdir -p "$work" "$out"
 	cp -r "$PROJECT/kernel/." "$work/"
 	in_root make -s -j"$(nproc)" -C "$work" KVER="$kver" KDIR="$headers" W=1
