@@ -474,6 +474,14 @@ def pytest_collection_finish(session):
     session.items[:] = ordered
 
 
+def pytest_sessionstart(session):
+    # Ended from outside: pytest knows how to end on KeyboardInterrupt, and the machine with it.
+    def end(signum, frame):
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, end)
+
+
 def pytest_sessionfinish(session):
     for machine in getattr(session, "machines", []):
         machine.stop()

@@ -149,7 +149,7 @@ errno() {
 
 # attr DEVICE NAME - a file of its sysfs folder: size, ro, loop/dio, queue/fua..
 attr() {
-	cat "/sys/block/${1#/dev/}/$2"
+	echo "$(<"/sys/block/${1#/dev/}/$2")"
 }
 
 # dio DEVICE - 1 if its I/O is direct
