@@ -104,6 +104,14 @@ DIFFERENCES = {
             lambda theirs, ours: (theirs, ours) == ("EIO", "ok"),
         ),
     ],
+    "late-io": [
+        Difference(
+            "a device that is being let go serves its last opener until it closes it, so that"
+            " what the page cache still holds is not lost",
+            r"\b(read|what was written last)$",
+            lambda theirs, ours: (theirs, ours) == ("EIO", "ok") or ours == "b'last'",
+        ),
+    ],
     "offset-checked": [
         Difference(
             "direct I/O needs an offset of whole sectors, as in-tree after 6.12; 6.12 does not"

@@ -47,6 +47,19 @@ def several_openers(d):
     d.status("used again", again)
 
 
+@scenario("late-io")
+def dirty_when_cleared(d):
+    """what has not been written back yet when LOOP_CLR_FD comes"""
+    for label, clear in (("LOOP_CLR_FD", True), ("autoclear", False)):
+        device = d.bound(flags=0 if clear else LO_FLAGS_AUTOCLEAR)
+        os.pwrite(device.fd, b"last".ljust(4096), 0)
+        if clear:
+            d.call(label, device.clr_fd)
+        device.close()
+        with open(device.image, "rb") as f:
+            d.see(f"{label}: what was written last", f.read(4))
+
+
 @scenario()
 def autoclear(d):
     """autoclear: set, cleared, and what it does when the last opener goes"""

@@ -98,7 +98,7 @@ def bound(d):
         d.status(label, device)
 
 
-@scenario()
+@scenario("late-io")
 def cleared(d):
     """every ioctl after LOOP_CLR_FD, while the device is still open"""
     device = d.bound()
