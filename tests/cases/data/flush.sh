@@ -10,7 +10,17 @@ programs loopdev pattern logreplay
 
 disk=$(the_disk 1)
 carve "$disk" below 0 400
-carve "$disk" log 400 400
+carve "$(the_disk 2)" log 0 400
+carve "$(the_disk 2)" replay 400 400
+carve "$(the_disk 2)" looked 800 400
+# an empty disk, over and over again
+echo "0 $(sectors /dev/mapper/below) zero" | dmsetup create empty
+later dm_remove empty
+
+# overlay NAME BELOW CHANGES - what is BELOW, with changes that go elsewhere
+overlay() {
+	echo "0 $(sectors "/dev/mapper/$2") snapshot /dev/mapper/$2 /dev/mapper/$3 N 16" | dmsetup create "$1"
+}
 
 mark() {
 	dmsetup message logged 0 mark "$1"
@@ -25,57 +35,57 @@ durable() {
 		END { print n + 0 }' "$WORK/log"
 }
 
-for fs in ext4 xfs; do
+for pair in ext4:direct xfs:buffered; do
+	IFS=: read -r fs how <<<"$pair"
 	# no discards, the log is long enough without them
 	if [ "$fs" = ext4 ]; then keep=(-E nodiscard); else keep=(-K); fi
-	for how in direct buffered; do
-		dmsetup create logged --table "0 $(sectors /dev/mapper/below) log-writes /dev/mapper/below /dev/mapper/log"
-		make_fs "$fs" /dev/mapper/logged "${keep[@]}"
-		mkdir -p "$WORK/$fs"
-		mount /dev/mapper/logged "$WORK/$fs"
-		image=$WORK/$fs/image
-		pattern write -q "$image" 4M
-		dev=$(loop_attach "$how" "$image")
-		sync
+	dmsetup create logged --table "0 $(sectors /dev/mapper/below) log-writes /dev/mapper/below /dev/mapper/log"
+	make_fs "$fs" /dev/mapper/logged "${keep[@]}"
+	mkdir -p "$WORK/$fs"
+	mount /dev/mapper/logged "$WORK/$fs"
+	image=$WORK/$fs/image
+	pattern write -q -s 9 "$image" 4M
+	dev=$(loop_attach "$how" "$image")
+	sync
 
-		mark begin
-		pattern write -q -n -d -s 1 "$dev" 1M
-		mark written
-		sync "$dev"
-		mark synced
-		pattern write -q -n -d -a -b 64k -s 2 -o 1M "$dev" 64k
-		mark dsync
-		pattern write -q -n -a -b 64k -s 3 -o 2M "$dev" 64k
-		mark buffered
-		pattern write -q -b 64k -s 4 -o 3M "$dev" 64k
-		mark end
+	mark begin
+	pattern write -q -n -d -s 1 "$dev" 1M
+	mark written
+	sync "$dev"
+	mark synced
+	pattern write -q -n -d -a -b 64k -s 2 -o 1M "$dev" 64k
+	mark dsync
+	pattern write -q -n -a -b 64k -s 3 -o 2M "$dev" 64k
+	mark buffered
+	pattern write -q -b 64k -s 4 -o 3M "$dev" 64k
+	mark end
 
-		loopdev detach "$dev"
-		unmount "$WORK/$fs"
-		dm_remove logged
-		logreplay list /dev/mapper/log >"$WORK/log"
-		grep -q ' mark end$' "$WORK/log" || fail "the log has not all of it"
-		for step in "written synced" "synced dsync" "dsync buffered" "buffered end"; do
-			# shellcheck disable=SC2086
-			n=$(durable $step)
-			[ "$n" -gt 0 ] || fail "$fs $how: ${step#* }: no flush and no FUA write reached the disk"
-			echo "ok: $fs $how: ${step#* }: $n flushes and FUA writes on the disk"
-		done
-
-		# Of all that happened since "begin", the log up to each mark has what had been made durable, in the image.
-		dd if=/dev/zero of=/dev/mapper/below bs=1M count=400 oflag=direct status=none
-		from=0
-		for step in "synced 1 0 1M" "dsync 2 1M 64k" "buffered 3 2M 64k" "end 4 3M 64k"; do
-			read -r name seed at size <<<"$step"
-			to=$(awk -v name="$name" '/ mark / && $NF == name { print $1 }' "$WORK/log")
-			logreplay run /dev/mapper/log /dev/mapper/below "$from" "$to" >"$WORK/out"
-			from=$to
-			dmsetup create look --table "0 $(sectors /dev/mapper/below) snapshot /dev/mapper/below $(the_disk 2) N 16"
-			mount /dev/mapper/look "$WORK/$fs"
-			check "$fs $how: $name: the data is there after a power cut" \
-				pattern check -b 64k -s "$seed" -o "$at" "$image" "$size"
-			unmount "$WORK/$fs"
-			dm_remove look
-		done
+	loopdev detach "$dev"
+	unmount "$WORK/$fs"
+	dm_remove logged
+	logreplay list /dev/mapper/log >"$WORK/log"
+	grep -q ' mark end$' "$WORK/log" || fail "the log has not all of it"
+	for step in "written synced" "synced dsync" "dsync buffered" "buffered end"; do
+		# shellcheck disable=SC2086
+		n=$(durable $step)
+		[ "$n" -gt 0 ] || fail "$fs $how: ${step#* }: no flush and no FUA write reached the disk"
+		echo "ok: $fs $how: ${step#* }: $n flushes and FUA writes on the disk"
 	done
+
+	# Of all that happened since "begin", the log up to each mark has what had been made durable, in the image.
+	overlay replayed empty replay
+	from=0
+	for step in "synced 1 0 1M" "dsync 2 1M 64k" "buffered 3 2M 64k" "end 4 3M 64k"; do
+		read -r name seed at size <<<"$step"
+		to=$(awk -v name="$name" '/ mark / && $NF == name { print $1 }' "$WORK/log")
+		logreplay run /dev/mapper/log /dev/mapper/replayed "$from" "$to" >"$WORK/out"
+		from=$to
+		overlay look replayed looked
+		mount /dev/mapper/look "$WORK/$fs"
+		check "$fs $how: $name: the data is there after a power cut" \
+			pattern check -b 64k -s "$seed" -o "$at" "$image" "$size"
+		unmount "$WORK/$fs"
+		dm_remove look
+	done
+	dm_remove replayed
 done
