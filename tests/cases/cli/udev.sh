@@ -1,0 +1,36 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# shows: with floop's udev rules its devices and partitions get /dev/disk/by-uuid, by-label, by-partuuid and by-partlabel links, and lose them when they are detached
+# modes: side-by-side
+# timeout: 240
+. tests/guest/lib.sh
+. tests/guest/cli.sh
+
+# Unless the machine has them already.
+mkdir -p /run/udev/rules.d
+cp cli/60-floop.rules /run/udev/rules.d/61-floop-test.rules
+check "udev takes the rules" udevadm control --reload
+later udevadm control --reload
+later rm /run/udev/rules.d/61-floop-test.rules
+if udevadm verify --help >/dev/null 2>&1; then
+	check "udev finds nothing wrong with them" udevadm verify --no-style cli/60-floop.rules
+fi
+
+image=$(mkimage 96M)
+echo 'size=32MiB, type=linux, name="FLOOPPART", uuid=0F100B00-0000-4000-8000-000000000001' |
+	sfdisk -q --label gpt "$image"
+dev=$("$FLOOP" attach --partscan "$image")
+links=/dev/disk
+is "by-partuuid" "$(realpath $links/by-partuuid/0f100b00-0000-4000-8000-000000000001)" "${dev}p1"
+is "by-partlabel" "$(realpath $links/by-partlabel/FLOOPPART)" "${dev}p1"
+make_fs ext4 "${dev}p1" -U 0f100b00-0000-4000-8000-000000000002 -L FLOOPLABEL
+udevadm settle --timeout=60
+is "by-uuid, made later" \
+	"$(realpath $links/by-uuid/0f100b00-0000-4000-8000-000000000002)" "${dev}p1"
+mount_at LABEL=FLOOPLABEL "$WORK/mnt"
+unmount "$WORK/mnt"
+check "detach" "$FLOOP" detach "$dev"
+udevadm settle --timeout=60
+[ ! -e $links/by-uuid/0f100b00-0000-4000-8000-000000000002 ] || fail "its links are still there"
+is "systemd's view of a device without image" \
+	"$(udevadm info --query=property --property=SYSTEMD_READY --value "$dev")" 0
