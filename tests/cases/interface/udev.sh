@@ -32,9 +32,10 @@ udevadm settle
 is "no link is left by label" "$(links "${device}p1" by-label)" ""
 [ "$(attr "$device" diskseq)" -gt "$sequence" ] ||
 	fail "the sequence number has not grown: $sequence, $(attr "$device" diskseq)"
-is "a link by the new number" "$(links "$device" by-diskseq)" "$(attr "$device" diskseq)"
 
-second=$(attach "$(mkimage 8M)")
-detach "$second"
+device=$(attach --device "$device" "$(mkimage 8M)")
 udevadm settle
-is "an image without anything has no links" "$(links "$second" by-label)" ""
+is "attached again: a link by the new number" "$(links "$device" by-diskseq)" \
+	"$(attr "$device" diskseq)"
+is "and none by what is not on it" "$(links "$device" by-label)$(links "$device" by-uuid)" ""
+detach "$device"
