@@ -48,10 +48,10 @@ check: setup-host
 	@scripts/setup.sh --no-module
 	@scripts/check.sh $(CHECK)
 
-## bench-cost: instructions per I/O of floop and its peers
+## bench-cost: what an I/O costs, floop and its peers; KERNEL=lts; WRITE=1: into docs/benchmarks.md
 .PHONY: bench-cost
 bench-cost: cli setup
-	bench/bench-cost $(ARGS)
+	@bench/cost.py $(if $(KERNEL),--kernel $(KERNEL)) $(if $(WRITE),--write) $(ARGS)
 
 ## install: the module (by DKMS where it is) and the command; DROP_IN=1: as the loop driver
 .PHONY: install

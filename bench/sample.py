@@ -1,0 +1,170 @@
+"""Where the instructions of one cell of the table go. Runs inside the test machine: profile.sh.
+
+A sampling profiler on the kernel's own clock event (perf_event_open, cpu-clock), with no need for
+perf. Under --icount the clock counts instructions. A sample comes from a timer interrupt: what runs
+with interrupts off is charged to the function that turns them on again, as a rule one of the
+_raw_spin_unlock_irq kind. A sample costs some 15,000 instructions itself, which no sample sees; so
+the shares are true and the totals are not, and the shares are scaled to what a run without the
+profiler took.
+"""
+
+import argparse
+import bisect
+import collections
+import contextlib
+import ctypes
+import fcntl
+import mmap
+import os
+import struct
+import subprocess
+import sys
+
+import guest
+
+PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241, "riscv64": 241}
+PERF_TYPE_SOFTWARE = 1
+PERF_COUNT_SW_CPU_CLOCK = 0
+PERF_SAMPLE_IP, PERF_SAMPLE_TID, PERF_SAMPLE_CALLCHAIN = 1 << 0, 1 << 1, 1 << 5
+PERF_RECORD_LOST, PERF_RECORD_SAMPLE = 2, 9
+PERF_EVENT_IOC_ENABLE, PERF_EVENT_IOC_DISABLE = 0x2400, 0x2401
+PERF_CONTEXT_MAX = (1 << 64) - 4095  # from here on, marks in a call chain and no addresses
+KERNEL = 1 << 63
+# perf_event_attr: type, size, config, sample_period, sample_type, read_format, flags, the rest 0
+ATTR = struct.Struct("=IIQQQQQ88x")
+DISABLED = 1
+HEAD_AT = 1024  # of data_head in perf_event_mmap_page
+PERIOD = 50_021
+DATA_PAGES = 1 << 13
+
+
+class Symbols:
+    """Names for the kernel's addresses."""
+
+    def __init__(self):
+        with open("/proc/kallsyms") as file:
+            lines = (line.split() for line in file)
+            table = sorted((int(line[0], 16), line[2]) for line in lines if line[1] in "tTwW")
+        self.starts = [start for start, _ in table]
+        self.names = [name for _, name in table]
+
+    def name(self, address):
+        index = bisect.bisect_right(self.starts, address) - 1
+        return self.names[index] if index >= 0 else hex(address)
+
+
+class Sampler:
+    """Samples CPU 0 inside a `with`; after it, samples() are there."""
+
+    def __init__(self):
+        limits = {"perf_event_max_sample_rate": 100_000, "perf_cpu_time_max_percent": 0}
+        for name, value in limits.items():
+            with contextlib.suppress(OSError), open(f"/proc/sys/kernel/{name}", "w") as file:
+                file.write(str(value))
+        kind = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_CALLCHAIN
+        config = PERF_TYPE_SOFTWARE, ATTR.size, PERF_COUNT_SW_CPU_CLOCK, PERIOD, kind, 0, DISABLED
+        libc = ctypes.CDLL(None, use_errno=True)
+        number = PERF_EVENT_OPEN[os.uname().machine]
+        self.fd = libc.syscall(number, ATTR.pack(*config), -1, 0, -1, 0)
+        if self.fd < 0:
+            raise OSError(ctypes.get_errno(), "perf_event_open")
+        self.ring = mmap.mmap(self.fd, mmap.PAGESIZE * (1 + DATA_PAGES))
+
+    def __enter__(self):
+        fcntl.ioctl(self.fd, PERF_EVENT_IOC_ENABLE, 0)
+        return self
+
+    def __exit__(self, *_):
+        fcntl.ioctl(self.fd, PERF_EVENT_IOC_DISABLE, 0)
+
+    def samples(self):
+        """(process, thread, call chain from the inside out) of every sample."""
+        (head,) = struct.unpack_from("=Q", self.ring, HEAD_AT)
+        data = self.ring[mmap.PAGESIZE :]
+        at = 0
+        while at < head:
+            kind, _, size = struct.unpack_from("=IHH", data, at)
+            if kind == PERF_RECORD_LOST:
+                raise RuntimeError("more samples than there is room for")
+            if kind == PERF_RECORD_SAMPLE:
+                _, process, thread, depth = struct.unpack_from("=QIIQ", data, at + 8)
+                chain = struct.unpack_from(f"={depth}Q", data, at + 32)
+                yield process, thread, [a for a in chain if a < PERF_CONTEXT_MAX]
+            at += size
+
+
+def thread_name(thread):
+    try:
+        with open(f"/proc/{thread}/comm") as file:
+            name = file.read().strip()
+    except FileNotFoundError:
+        return "fio"
+    for kind in ("kworker", "ksoftirqd"):
+        if name.startswith(kind):
+            return kind
+    return name
+
+
+def functions(chain, symbols):
+    names = [symbols.name(address) for address in chain if address >= KERNEL]
+    return names if chain and chain[0] >= KERNEL else ["(user space)"]
+
+
+def profile(path, pattern, depth, ios):
+    """Samples of fio's I/O: by thread, by function, and by function with what it calls."""
+    guest.forget_pages()
+    with Sampler() as sampler:
+        command = guest.fio_command(path, pattern, depth, ios)
+        fio = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        if fio.wait():
+            sys.exit("sample.py: fio failed")
+    symbols = Symbols()
+    threads, alone, within = collections.Counter(), collections.Counter(), collections.Counter()
+    setting_up = {
+        0,
+        os.getpid(),
+        fio.pid,
+    }  # the idle loop, we, and the process that starts fio's job
+    for process, thread, chain in sampler.samples():
+        if process in setting_up:
+            continue
+        names = functions(chain, symbols)
+        threads[thread_name(thread)] += 1
+        alone[names[0]] += 1
+        within.update(set(names))
+    return threads, alone, within
+
+
+def show(title, counts, scale, least):
+    print(f"\n{title}:")
+    for name, count in counts.most_common():
+        if count * scale < least:
+            break
+        print(f"  {count * scale:8,.0f}  {name}")
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("target", choices=[target.name for target in guest.TARGETS])
+    p.add_argument("pattern", choices=guest.PATTERNS)
+    p.add_argument("depth", type=int)
+    p.add_argument("--ios", type=int, default=10_000)
+    p.add_argument("--least", type=int, default=60, help="leave out what takes fewer; default 60")
+    args = p.parse_args()
+    guest.set_up()
+    target = next(target for target in guest.TARGETS if target.name == args.target)
+    with guest.Attached(target) as path:
+        cell = path, args.pattern, args.depth, args.ios
+        plain = guest.measure(*cell)
+        threads, alone, within = profile(*cell)
+    total = sum(threads.values())
+    scale = plain["instructions"] / total
+    print(f"{args.target} {args.pattern} qd{args.depth}: {plain['instructions']:,.0f} instructions")
+    print(f"and {plain['switches'] / args.ios:.2f} context switches per I/O ({total} samples)")
+    show("by thread", threads, scale, args.least)
+    show("in a function itself", alone, scale, args.least)
+    show("in a function and what it calls", within, scale, args.least)
+
+
+if __name__ == "__main__":
+    main()
