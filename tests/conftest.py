@@ -144,9 +144,18 @@ class Needs:
 
 
 def pytest_collect_file(file_path, parent):
-    if file_path.suffix in (".sh", ".py") and file_path.parent.parent == CASES:
-        return CaseFile.from_parent(parent, path=file_path)
-    return None
+    if file_path.suffix not in (".sh", ".py") or file_path.parent.parent != CASES:
+        return None
+    if file_path.suffix == ".py" and parent.session.isinitpath(file_path):
+        return None  # pytest takes what is named on the command line for a module: see below
+    return CaseFile.from_parent(parent, path=file_path)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makemodule(module_path, parent):
+    if module_path.parent.parent != CASES:
+        return None
+    return CaseFile.from_parent(parent, path=module_path)
 
 
 class CaseFile(pytest.File):

@@ -60,9 +60,9 @@ def project(tmp_path):
         def power_off_status(self, status):
             (tmp_path / "vm").write_text(PRETENDER.format(python=sys.executable, status=status))
 
-        def run(self, *args):
+        def run(self, *args, tests="tests"):
             return subprocess.run(
-                [sys.executable, "-m", "pytest", "-v", "--color=no", "tests", *args],
+                [sys.executable, "-m", "pytest", "-v", "--color=no", tests, *args],
                 cwd=tmp_path,
                 capture_output=True,
                 text=True,
@@ -99,6 +99,14 @@ def test_results_are_reported_one_by_one(project):
     assert "exit status 7" in result.stdout
     assert "what it said" in result.stdout
     assert result.stdout.count("booting") == 1
+
+
+@pytest.mark.parametrize("suffix", [".sh", ".py"])
+def test_one_case_by_its_path(project, suffix):
+    project.case(f"one{suffix}", "true")
+    project.case("two.sh", "true")
+    result = project.run(tests=f"tests/cases/group/one{suffix}")
+    assert outcomes(result) == {"one[lts-drop-in]": "PASSED", DOWN: "PASSED"}
 
 
 def test_a_dead_machine_costs_one_case_only(project):

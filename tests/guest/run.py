@@ -159,6 +159,9 @@ class Machine:
         names = (p.name for p in pathlib.Path("/sys/block").glob(f"{self.prefix}[0-9]*"))
         return {int(n[len(self.prefix) :]) for n in names}
 
+    def extra_mounts(self):
+        return [m for m in mounts() if m not in self.mounts]
+
     def clean(self):
         """Put the machine back; returns what had been left behind."""
         left = []
@@ -177,29 +180,33 @@ class Machine:
         if pids:
             left.append("unkillable: " + ", ".join(f"{command_name(p)} ({p})" for p in pids))
 
-        extra = [m for m in mounts() if m not in self.mounts]
+        extra = self.extra_mounts()
         if extra:
             left.append("mounts: " + ", ".join(extra))
-        # Images may lie on mounts of devices of images..: peel until nothing gives.
-        for _ in range(20):
-            before = (mounts(), bound_devices(), dm_devices())
-            for mount in reversed([m for m in mounts() if m not in self.mounts]):
-                subprocess.run(["umount", mount], check=False, capture_output=True)
-            for name in dm_devices():
-                subprocess.run(
-                    ["dmsetup", "remove", "--retry", "-f", name], check=False, capture_output=True
-                )
-            for name in bound_devices():
-                try:
-                    with loopctl.Device(f"/dev/{name}", os.O_RDONLY) as d:
-                        d.clr_fd()
-                except OSError:
-                    pass
-            if (mounts(), bound_devices(), dm_devices()) == before:
+        # Images may lie on mounts of devices of images..: peel until nothing is left, or nothing
+        # gives for a while (udev may have a device open that has been let go).
+        deadline = time.monotonic() + 20
+        while True:
+            before = (self.extra_mounts(), bound_devices(), dm_devices())
+            if not any(before) or time.monotonic() > deadline:
                 break
             if not left:
                 left.append(f"devices: {', '.join(before[1] + before[2])}")
-        stuck = [m for m in mounts() if m not in self.mounts] + bound_devices() + dm_devices()
+            for mount in reversed(before[0]):
+                subprocess.run(["umount", mount], check=False, capture_output=True)
+            for name in before[2]:
+                subprocess.run(
+                    ["dmsetup", "remove", "--retry", "-f", name], check=False, capture_output=True
+                )
+            for name in before[1]:
+                device = f"/dev/{name}"
+                with contextlib.suppress(OSError), loopctl.Device(device, os.O_RDONLY) as d:
+                    d.clr_fd()
+            if (self.extra_mounts(), bound_devices(), dm_devices()) == before:
+                time.sleep(0.2)
+            else:
+                deadline = time.monotonic() + 20
+        stuck = self.extra_mounts() + bound_devices() + dm_devices()
         if stuck:
             left.append("cannot be removed: " + ", ".join(stuck))
 

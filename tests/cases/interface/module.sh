@@ -59,6 +59,7 @@ load max_part=7
 is "max_part=7" "$(cat "/sys/module/$MODULE/parameters/max_part")" 7
 printf 'label: dos\n2048,,\n' | sfdisk -q "$(mkimage 2M "$WORK/table")"
 device=$(attach "$WORK/table")
+udevadm settle
 wait_until 20 test -e "${device}p1"
 echo "ok: max_part scans without being asked"
 is "minors are multiples of 8" "$(cat "/sys/block/${device#/dev/}/${device#/dev/}p1/dev")" \

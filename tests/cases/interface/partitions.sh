@@ -4,6 +4,12 @@
 # machines: lts-side-by-side stable-drop-in
 . tests/guest/lib.sh
 
+# scanned DEVICE - udev reads the table once more when a writer closes the disk: wait for that
+scanned() {
+	udevadm settle
+	wait_until 20 test -e "${1}p1"
+}
+
 image=$(mkimage 128M)
 sfdisk -q "$image" <<-END
 	label: gpt
@@ -12,6 +18,7 @@ sfdisk -q "$image" <<-END
 	size=64M
 END
 device=$(attach --partscan "$image")
+scanned "$device"
 is "partitions" "$(glob "${device}p?")" "${device}p1 ${device}p2 ${device}p3"
 is "a size" "$(cat "/sys/block/${device#/dev/}/${device#/dev/}p2/size")" 65536
 make_fs vfat "${device}p1"
@@ -30,6 +37,7 @@ is "no partitions are left" "$(glob "${device}p?")" ""
 
 device=$(attach "$image")
 is "without the flag there are none" "$(glob "${device}p?")" ""
+udevadm settle
 check "partx adds them" partx -a "$device"
 is "all three" "$(glob "${device}p?")" "${device}p1 ${device}p2 ${device}p3"
 check "partx removes them" partx -d "$device"
@@ -37,6 +45,7 @@ detach "$device"
 
 # What was written through the partitions is in the file, read as a whole.
 device=$(attach --read-only --partscan "$image")
+scanned "$device"
 mount -o ro "${device}p2" "$WORK/mnt"
 check "the file is there" cmp /etc/passwd "$WORK/mnt/passwd"
 umount "$WORK/mnt"
@@ -45,6 +54,7 @@ detach "$device"
 small=$(mkimage 8M)
 printf 'label: dos\n2048,4096\n,,E\n,1024\n' | sfdisk -q --force "$small"
 device=$(attach --partscan "$small")
+scanned "$device"
 is "MBR: primary, extended and logical" "$(glob "${device}p?")" \
 	"${device}p1 ${device}p2 ${device}p5"
 detach "$device"

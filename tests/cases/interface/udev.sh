@@ -16,6 +16,7 @@ property() {
 image=$(mkimage 32M)
 printf 'label: gpt\nsize=16M, name=first\n' | sfdisk -q "$image"
 device=$(attach --partscan "$image")
+udevadm settle
 make_fs ext4 "${device}p1" -L written
 detach "$device"
 device=$(attach --partscan "$image")
