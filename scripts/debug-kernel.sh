@@ -23,9 +23,10 @@ in_tree()
 
 unpack()
 {
-	as_root rm -rf "$tree"
-	mkdir -p "$tree"
-	tar -x -C "$tree" --strip-components=1 -f "$BUILD/src/$kernel.tar.xz"
+	as_root rm -rf "$tree.new"
+	mkdir -p "$tree.new"
+	tar -x -C "$tree.new" --strip-components=1 -f "$BUILD/src/$kernel.tar.xz"
+	mv "$tree.new" "$tree"
 }
 
 configure()

@@ -36,7 +36,9 @@ done <<< "$RW"
 mount --move /run/floop/tmp /tmp
 mount -t tmpfs -o mode=1777 tmpfs /var/tmp
 
-# udev: events for block devices only to begin with; the daemon sees everything that comes later.
+# udev, with floop's rules as where it is installed: events for block devices only to begin with; the daemon sees everything that comes later.
+mkdir -p /run/udev/rules.d
+cp "$PROJECT/cli/60-floop.rules" /run/udev/rules.d/
 /usr/lib/floop/systemd-udevd --daemon
 for driver in $DRIVERS; do
 	modprobe "$driver" || fail "modprobe $driver"

@@ -13,6 +13,7 @@ command=$PROJECT/cli/target/release/floop
 work=$BUILD/native/$KVER
 updates=$DESTDIR/lib/modules/$KVER/updates
 sources=$DESTDIR/usr/src/floop-$version
+rules=$DESTDIR/usr/lib/udev/rules.d/60-floop.rules
 
 # What this script changes is the system: say so instead of failing half way.
 need_root()
@@ -68,6 +69,8 @@ install_all()
 	fi
 	remove_modules
 	install -D -m 755 "$command" "$DESTDIR$PREFIX/bin/floop"
+	install -D -m 644 "$PROJECT/cli/60-floop.rules" "$rules"
+	[ -n "$DESTDIR" ] || udevadm control --reload 2> /dev/null || true
 	if [ -z "$DESTDIR" ] && command -v dkms > /dev/null; then
 		install_dkms $module
 	else
@@ -115,7 +118,8 @@ uninstall_all()
 {
 	need_root uninstall
 	remove_modules
-	rm -f "$DESTDIR$PREFIX/bin/floop"
+	rm -f "$DESTDIR$PREFIX/bin/floop" "$rules"
+	[ -n "$DESTDIR" ] || udevadm control --reload 2> /dev/null || true
 	printf '%s\n' "Uninstalled. A module that is loaded stays until modprobe -r or the next boot."
 }
 
