@@ -219,6 +219,27 @@ static void lane_write(struct floop_lane *lane, struct floop_io *io,
 }
 
 /*
+ * Handle what is no direct write to a file, in a CPU's lane. What is done
+ * already doesn't wait for a buffered read: that is tried first, for in most
+ * cases it doesn't wait either, and then all can be completed together.
+ */
+static void lane_read(struct floop_io *io, bool wait, struct bio_list *batch)
+{
+	struct floop_image *image = io->image;
+	bool try = !wait || (!image->direct && !bio_list_empty(batch));
+
+	if (try && image->nowait && handle(io, false, batch))
+		return;
+	if (!wait) {
+		floop_lane_wait(io);
+		return;
+	}
+	if (!image->direct)
+		floop_io_end_batch(batch);
+	handle(io, true, batch);
+}
+
+/*
  * Empty a CPU's lane, under a plug, so that the disk sees what belongs together.
  * What is done at once (in the page cache, in a hole, by a disk of memory) is
  * completed together, but not later than what makes us wait.
@@ -238,14 +259,12 @@ static void cpu_lane_work(struct work_struct *work)
 
 		node = node->next;
 		wait = lane_may_wait(io, node || !llist_empty(&lane->ios));
-		if (need_resched() || (wait && !io->image->direct))
+		if (need_resched())
 			floop_io_end_batch(&batch);
-		if (wait)
-			handle(io, true, &batch);
-		else if (bio_op(io->bio) == REQ_OP_WRITE)
+		if (bio_op(io->bio) == REQ_OP_WRITE && !wait)
 			lane_write(lane, io, &batch);
-		else if (!io->image->nowait || !handle(io, false, &batch))
-			floop_lane_wait(io);
+		else
+			lane_read(io, wait, &batch);
 		cond_resched();
 	}
 	blk_finish_plug(&plug);
