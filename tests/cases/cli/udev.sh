@@ -6,12 +6,7 @@
 . tests/guest/lib.sh
 . tests/guest/cli.sh
 
-# Unless the machine has them already.
-mkdir -p /run/udev/rules.d
-cp cli/60-floop.rules /run/udev/rules.d/61-floop-test.rules
-check "udev takes the rules" udevadm control --reload
-later udevadm control --reload
-later rm /run/udev/rules.d/61-floop-test.rules
+# The test machine has them where `make install` would put them.
 if udevadm verify --help >/dev/null 2>&1; then
 	check "udev finds nothing wrong with them" udevadm verify --no-style cli/60-floop.rules
 fi
