@@ -5,17 +5,20 @@
 . tests/guest/lib.sh
 . tests/guest/images.sh
 
-# Each level: a file system on the device below, and on it the image of the next one.
-kinds=(ext4 xfs ext4 ext4 xfs ext4 ext4 ext4)
-sizes=(900M 800M 440M 420M 400M 60M 40M 24M)
-on_disk "${kinds[0]}"
-for level in 1 2 3 4 5 6 7 8; do
-	image=$(mkimage "${sizes[level - 1]}" "$MNT/image")
-	device=$(attach "$image")
-	later detach "$device"
-	echo "level $level: $device, direct: $(dio "$device"), sectors of $(attr "$device" queue/logical_block_size)"
+# A file system on the disk, a file on it, a device on that, one on the device; then again.
+on_disk ext4
+level=0
+for fs in xfs:900M ext4:500M ext4:100M last:24M; do
+	image=$(mkimage "${fs#*:}" "$MNT/image")
+	for lower in "$image" device; do
+		[ "$lower" = "$image" ] || lower=$device
+		device=$(attach "$lower")
+		later detach "$device"
+		level=$((level + 1))
+		echo "level $level: $device on $lower, direct: $(dio "$device")"
+	done
 	[ "$level" -lt 8 ] || break
-	make_fs "${kinds[level]}" "$device"
+	make_fs "${fs%:*}" "$device"
 	MNT=$WORK/level-$level
 	mount_at "$device" "$MNT"
 done
