@@ -56,6 +56,7 @@ TARGETS = [
     Target("loop-buffered", "loop", False),
     Target("floop-buffered", "floop", False),
 ]
+starting_switches = 0
 PATTERNS = ["randread", "randwrite"]
 DEPTHS = [1, 32]
 
@@ -134,19 +135,33 @@ def switches():
         return next(int(line.split()[1]) for line in stat if line.startswith("ctxt "))
 
 
+def fio(*args):
+    """Run fio; how many context switches that took, and what fio has to say."""
+    # fio closes what it wrote to, and udev looks at it afresh: not a part of the run.
+    run("udevadm", "control", "--stop-exec-queue")
+    before = switches()
+    output = run(*fio_command(*args))
+    total = switches() - before
+    run("udevadm", "control", "--start-exec-queue")
+    return total, json.loads(output)["jobs"][0]
+
+
+def find_base():
+    """What fio's start and end take, in context switches: a run of one I/O, the median of five."""
+    global starting_switches
+    starting_switches = statistics.median(fio(IMAGE, "randread", 1, 1)[0] for _ in range(5))
+
+
 def measure(path, pattern, depth, ios):
     """One run of fio, with the image not cached: what it took."""
     forget_pages()
-    before = switches()
-    output = run(*fio_command(path, pattern, depth, ios))
-    total = switches() - before
-    job = json.loads(output)["jobs"][0]
+    total, job = fio(path, pattern, depth, ios)
     done = job["read" if pattern == "randread" else "write"]
     if job["error"] or done["total_ios"] != ios:
         sys.exit(f"guest.py: fio did {done['total_ios']} of {ios} I/Os on {path}")
     return {
         "instructions": done["runtime"] * 1e6 / ios,
-        "switches": total,
+        "switches": max(0, total - starting_switches) / ios,
         "fio_switches": job["ctx"] / ios,
         "fio_user_percent": job["usr_cpu"],
         "fio_system_percent": job["sys_cpu"],
@@ -194,11 +209,6 @@ def describe():
     }
 
 
-def starting_switches():
-    """What fio's start and end cost in context switches: a run of one I/O, the median of five."""
-    return statistics.median(measure(IMAGE, "randread", 1, 1)["switches"] for _ in range(5))
-
-
 def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--rounds", type=int, required=True)
@@ -206,7 +216,7 @@ def main():
     args = p.parse_args()
     set_up()
     print(json.dumps({"machine": describe()}), flush=True)
-    base = starting_switches()
+    find_base()
     for number in range(args.rounds):
         for pattern in PATTERNS:
             for depth in DEPTHS:
@@ -214,7 +224,6 @@ def main():
                     started = time.monotonic()
                     with Attached(target) as path:
                         result = measure(path, pattern, depth, args.ios)
-                    result["switches"] = max(0, result["switches"] - base) / args.ios
                     cell = {"target": target.name, "pattern": pattern, "depth": depth}
                     took = {"guest_seconds": time.monotonic() - started}
                     print(json.dumps({"round": number, **cell, **result, **took}), flush=True)

@@ -1,9 +1,9 @@
 #!/bin/bash
-# Where the instructions of one cell of the table go, function by function.
-# Usage: bench/profile.sh [--kernel lts|stable] TARGET PATTERN DEPTH [--ios N] [--least N]
-# as in: bench/profile.sh floop-direct randread 32
-# TARGET: ram, file, loop-direct, floop-direct, loop-buffered, floop-buffered
+# Where the instructions of a cell of the table go, function by function; one column a target.
+# Usage: bench/profile.sh [--kernel lts|stable] PATTERN DEPTH TARGET... [--ios N] [--least N]
+# as in: bench/profile.sh randread 32 floop-direct loop-direct
 # PATTERN: randread, randwrite
+# TARGET: ram, file, loop-direct, floop-direct, loop-buffered, floop-buffered
 
 set -eu
 kernel=stable

@@ -1,4 +1,4 @@
-"""Where the instructions of one cell of the table go. Runs inside the test machine: profile.sh.
+"""Where the instructions of a cell of the table go. Runs inside the test machine: profile.sh.
 
 A sampling profiler on the kernel's own clock event (perf_event_open, cpu-clock), with no need for
 perf. Under --icount the clock counts instructions. A sample comes from a timer interrupt: what runs
@@ -34,7 +34,8 @@ KERNEL = 1 << 63
 ATTR = struct.Struct("=IIQQQQQ88x")
 DISABLED = 1
 HEAD_AT = 1024  # of data_head in perf_event_mmap_page
-PERIOD = 50_021
+# More than one, for what fio does repeats so exactly that a single period may follow its beat.
+PERIODS = [41_011, 44_501, 48_017, 53_003, 57_527, 63_029]
 DATA_PAGES = 1 << 13
 
 
@@ -56,13 +57,13 @@ class Symbols:
 class Sampler:
     """Samples CPU 0 inside a `with`; after it, samples() are there."""
 
-    def __init__(self):
+    def __init__(self, period):
         limits = {"perf_event_max_sample_rate": 100_000, "perf_cpu_time_max_percent": 0}
         for name, value in limits.items():
             with contextlib.suppress(OSError), open(f"/proc/sys/kernel/{name}", "w") as file:
                 file.write(str(value))
         kind = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_CALLCHAIN
-        config = PERF_TYPE_SOFTWARE, ATTR.size, PERF_COUNT_SW_CPU_CLOCK, PERIOD, kind, 0, DISABLED
+        config = PERF_TYPE_SOFTWARE, ATTR.size, PERF_COUNT_SW_CPU_CLOCK, period, kind, 0, DISABLED
         libc = ctypes.CDLL(None, use_errno=True)
         number = PERF_EVENT_OPEN[os.uname().machine]
         self.fd = libc.syscall(number, ATTR.pack(*config), -1, 0, -1, 0)
@@ -76,6 +77,10 @@ class Sampler:
 
     def __exit__(self, *_):
         fcntl.ioctl(self.fd, PERF_EVENT_IOC_DISABLE, 0)
+
+    def close(self):
+        self.ring.close()
+        os.close(self.fd)
 
     def samples(self):
         """(process, thread, call chain from the inside out) of every sample."""
@@ -112,58 +117,64 @@ def functions(chain, symbols):
 
 def profile(path, pattern, depth, ios):
     """Samples of fio's I/O: by thread, by function, and by function with what it calls."""
-    guest.forget_pages()
-    with Sampler() as sampler:
-        command = guest.fio_command(path, pattern, depth, ios)
-        fio = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        if fio.wait():
-            sys.exit("sample.py: fio failed")
-    symbols = Symbols()
     threads, alone, within = collections.Counter(), collections.Counter(), collections.Counter()
-    setting_up = {
-        0,
-        os.getpid(),
-        fio.pid,
-    }  # the idle loop, we, and the process that starts fio's job
-    for process, thread, chain in sampler.samples():
-        if process in setting_up:
-            continue
-        names = functions(chain, symbols)
-        threads[thread_name(thread)] += 1
-        alone[names[0]] += 1
-        within.update(set(names))
+    symbols = Symbols()
+    for period in PERIODS:
+        guest.forget_pages()
+        with Sampler(period) as sampler:
+            command = guest.fio_command(path, pattern, depth, ios)
+            fio = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+            if fio.wait():
+                sys.exit("sample.py: fio failed")
+        # The idle loop, we, and the process that starts fio's job, are there to set up.
+        setting_up = {0, os.getpid(), fio.pid}
+        for process, thread, chain in sampler.samples():
+            if process in setting_up:
+                continue
+            names = functions(chain, symbols)
+            threads[thread_name(thread)] += 1
+            alone[names[0]] += 1
+            within.update(set(names))
+        sampler.close()
     return threads, alone, within
 
 
-def show(title, counts, scale, least):
+def show(title, columns, least):
+    """One line a name, one column a target; the dearest first."""
     print(f"\n{title}:")
-    for name, count in counts.most_common():
-        if count * scale < least:
+    for name in sorted(set().union(*columns), key=lambda name: -max(c[name] for c in columns)):
+        if max(column[name] for column in columns) < least:
             break
-        print(f"  {count * scale:8,.0f}  {name}")
+        print("".join(f"{column[name]:15,.0f}" for column in columns), name, sep="  ")
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("target", choices=[target.name for target in guest.TARGETS])
     p.add_argument("pattern", choices=guest.PATTERNS)
     p.add_argument("depth", type=int)
-    p.add_argument("--ios", type=int, default=10_000)
+    p.add_argument("targets", nargs="+", choices=[target.name for target in guest.TARGETS])
+    p.add_argument("--ios", type=int, default=5_000)
     p.add_argument("--least", type=int, default=60, help="leave out what takes fewer; default 60")
     args = p.parse_args()
     guest.set_up()
-    target = next(target for target in guest.TARGETS if target.name == args.target)
-    with guest.Attached(target) as path:
-        cell = path, args.pattern, args.depth, args.ios
-        plain = guest.measure(*cell)
-        threads, alone, within = profile(*cell)
-    total = sum(threads.values())
-    scale = plain["instructions"] / total
-    print(f"{args.target} {args.pattern} qd{args.depth}: {plain['instructions']:,.0f} instructions")
-    print(f"and {plain['switches'] / args.ios:.2f} context switches per I/O ({total} samples)")
-    show("by thread", threads, scale, args.least)
-    show("in a function itself", alone, scale, args.least)
-    show("in a function and what it calls", within, scale, args.least)
+    guest.find_base()
+    targets = {target.name: target for target in guest.TARGETS}
+    plain, results = [], []
+    for name in args.targets:
+        with guest.Attached(targets[name]) as path:
+            cell = path, args.pattern, args.depth, args.ios
+            plain.append(guest.measure(*cell))
+            counters = profile(*cell)
+        scale = plain[-1]["instructions"] / counters[0].total()
+        scaled = [{name: count * scale for name, count in c.items()} for c in counters]
+        results.append([collections.Counter(counts) for counts in scaled])
+    print(f"{args.pattern} qd{args.depth}, instructions per I/O")
+    print("".join(f"{name:>15}" for name in args.targets))
+    print("".join(f"{run['instructions']:15,.0f}" for run in plain), "  in all", sep="")
+    print("".join(f"{run['switches']:15.2f}" for run in plain), "  context switches", sep="")
+    titles = "by thread", "in a function itself", "in a function and what it calls"
+    for title, columns in zip(titles, zip(*results, strict=True), strict=True):
+        show(title, columns, args.least)
 
 
 if __name__ == "__main__":
