@@ -7,6 +7,12 @@
 . tests/programs/lib.sh
 programs loopdev nowait pattern
 
+# What udev has read is in the device's page cache, where writes that may not wait are sent away by the kernel.
+uncached() {
+	udevadm settle
+	blockdev --flushbufs "$1"
+}
+
 disk=$(the_disk 1)
 size=$((400 * 2048))
 dmsetup create slow --table "0 $size delay $disk 0 5"
@@ -19,8 +25,10 @@ for kind in full sparse; do
 		mkimage 16M "$WORK/slow/sparse" >/dev/null
 		dev=$(loop_attach "$how" -b 4096 "$WORK/slow/$kind")
 		echo "$kind $how"
+		uncached "$dev"
 		nowait rwf "$dev" "$(more 150)"
 		for depth in 8 256; do
+			uncached "$dev"
 			out=$(nowait ring "$dev" "$(more 1000)" "$depth")
 			echo "io_uring: $out"
 			if ours; then
