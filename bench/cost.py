@@ -166,8 +166,8 @@ def report(meta, runs):
     return "\n\n".join(
         [
             f"Linux {machine['kernel']}, {machine['fio']}, {meta['qemu']}, on {meta['host_cpu']};"
-            f" {meta['date']}, commit {meta['commit']}. {meta['ios']:,} I/Os a run; the median (least"
-            f" and most) of this many rounds: {meta['rounds']}.",
+            f" {meta['date']}, commit {meta['commit']}. {meta['ios']:,} I/Os a run; the median"
+            f" (least..most) of this many rounds: {meta['rounds']}.",
             "Instructions per 4 KiB I/O, fio's own included:",
             figures(runs, "instructions", lambda value: f"{value:,.0f}"),
             "Context switches per I/O, of the whole machine:",
