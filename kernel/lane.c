@@ -272,24 +272,46 @@ static void cpu_lane_work(struct work_struct *work)
 	reclaim_scope_leave(old);
 }
 
+/* Can it be that a buffered write doesn't wait, and does the file system know? */
+static bool writer_may_try(struct floop_io *io)
+{
+	struct floop_image *image = io->image;
+
+	return bio_op(io->bio) == REQ_OP_WRITE && !image->direct &&
+	       image->nowait &&
+	       (image->file->f_op->fop_flags & FOP_BUFFER_WASYNC);
+}
+
+/*
+ * The writer may wait for anything, but what is done already doesn't wait with
+ * it: as in a CPU's lane, what doesn't wait is completed together.
+ */
 static void writer_work(struct work_struct *work)
 {
 	struct floop_lane *lane = container_of(work, struct floop_lane, work);
 	struct llist_node *node = lane_take(lane);
 	unsigned int old = reclaim_scope_enter();
+	struct bio_list batch = BIO_EMPTY_LIST;
 	struct blk_plug plug;
 
 	mutex_lock(&lane->writing);
 	blk_start_plug(&plug);
 	while (node) {
 		struct floop_io *io = llist_entry(node, struct floop_io, node);
+		bool try = !bio_list_empty(&batch) && writer_may_try(io);
 
 		node = node->next;
-		handle(io, true, NULL);
+		if (!try || !handle(io, false, &batch)) {
+			floop_io_end_batch(&batch);
+			handle(io, true, &batch);
+		}
+		if (need_resched())
+			floop_io_end_batch(&batch);
 		cond_resched();
 	}
 	blk_finish_plug(&plug);
 	mutex_unlock(&lane->writing);
+	floop_io_end_batch(&batch);
 	reclaim_scope_leave(old);
 }
 
