@@ -74,17 +74,30 @@ def mounts():
         return [line.split()[4] for line in f]
 
 
+def serial(disk):
+    """The serial number that ./vm gave a disk: floop0 is the first that was asked for."""
+    for path in (disk / "device/serial", disk / "serial"):
+        if path.exists():
+            return path.read_text().strip()
+    return ""
+
+
 def empty_disks():
-    """The machine's disks that the root is not on, by name."""
+    """The machine's disks that the root is not on, in the order that they were asked for.
+
+    That is not the order of their names: NVMe disks are found at the same time, and number
+    themselves as they are done.
+    """
     with open("/proc/self/mountinfo") as f:
         mounted = {line.split()[2] for line in f}
-    return sorted(
-        p.name
+    disks = [
+        p
         for p in pathlib.Path("/sys/block").iterdir()
         if re.fullmatch(r"nvme\d+n\d+|vd[a-z]+", p.name)
         and (p / "dev").read_text().strip() not in mounted
         and not list(p.glob(f"{p.name}*/partition"))
-    )
+    ]
+    return [p.name for p in sorted(disks, key=lambda p: (serial(p), p.name))]
 
 
 def bound_devices():
