@@ -70,6 +70,12 @@ def pytest_addoption(parser):
     group.addoption("--kernel", action="append", choices=KERNELS, help="only on this kernel")
     group.addoption("--mode", action="append", choices=MODES, help="only in this mode")
     group.addoption("--debug-kernel", action="store_true", help="on the debug kernel")
+    group.addoption(
+        "--at-once",
+        type=int,
+        default=os.cpu_count(),
+        help="how many machines run at a time, default one a CPU: a case seldom keeps two busy",
+    )
     group.addoption("--vm", default=str(PROJECT / "vm"), help="the test machine's command")
     group.addoption(
         "--results",
@@ -207,7 +213,8 @@ class CaseItem(pytest.Item):
         self.slug = f"{self.group}--{self.path.stem}"
 
     def runtest(self):
-        result = self.machine.result(self)
+        self.session.machines.until(lambda: self.slug in self.machine.done)
+        result = self.machine.done[self.slug]
         output = result["output"]
         if output:
             self.add_report_section("call", "output", output)
@@ -236,9 +243,9 @@ class MachineItem(pytest.Item):
         self.machine = machine
 
     def runtest(self):
-        problem = self.machine.finish()
-        if problem:
-            raise CaseFailed(problem)
+        self.session.machines.until(self.machine.over)
+        if self.machine.problem:
+            raise CaseFailed(self.machine.problem)
 
     def repr_failure(self, excinfo, style=None):
         if isinstance(excinfo.value, CaseFailed):
@@ -263,7 +270,8 @@ class Machine:
         self.console = None
         self.done = {}
         self.dead_boots = 0
-        self.bad_exit = None
+        self.ended = False
+        self.problem = None
         for item in items:
             item.machine = self
 
@@ -391,27 +399,35 @@ class Machine:
         else:
             self.dead_boots += 1
 
-    def result(self, item):
-        while item.slug not in self.done:
-            if self.process is None:
-                if self.dead_boots >= 2:
+    def over(self):
+        return self.ended and self.process is None
+
+    def step(self):
+        """What there is to do about it right now; never waits."""
+        if self.process is None:
+            left = [i for i in self.items if i.slug not in self.done]
+            if not left:
+                self.ended = True
+            elif self.dead_boots < 2:
+                self.boot()
+            else:
+                for item in left:
                     self.done[item.slug] = {
                         "problems": ["not run: the machine does not come up"],
                         "output": "--- console\n" + self.tail(),
                         "seconds": 0,
                     }
-                    break
-                self.boot()
-            over = self.process.poll()
-            self.collect()
-            if item.slug in self.done:
-                break
-            if over is not None:
-                if over == NEEDS_FRESH_MACHINE and not self.running():
-                    self.process = None
-                    continue
-                self.died(f"exit status {over}")
-                continue
+            return
+        status = self.process.poll()
+        self.collect()
+        if all(i.slug in self.done for i in self.items):
+            self.power_off(status)
+        elif status is not None:
+            if status == NEEDS_FRESH_MACHINE and not self.running():
+                self.process = None
+            else:
+                self.died(f"exit status {status}")
+        else:
             current = self.running()
             allowed = BOOT_SECONDS * self.slower
             if current:
@@ -419,24 +435,39 @@ class Machine:
             if time.monotonic() - self.sign_of_life > allowed:
                 self.stop()
                 self.died(f"no sign of life for {allowed:.0f} s")
-                continue
-            time.sleep(0.1)
-        return self.done[item.slug]
 
-    def finish(self):
-        """Wait for power-off. Returns what was wrong with it, or nothing."""
-        if self.process is None:
-            return None
-        try:
-            status = self.process.wait(POWER_OFF_SECONDS * self.slower)
-        except subprocess.TimeoutExpired:
-            self.stop()
-            return f"the machine did not power off\n{self.tail()}"
+    def power_off(self, status):
+        """All cases ran: see it go down, and how."""
+        if status is None:
+            if time.monotonic() - self.sign_of_life > POWER_OFF_SECONDS * self.slower:
+                self.stop()
+                self.problem = f"the machine did not power off\n{self.tail()}"
+            return
         self.process = None
         blamed = [s for s, r in self.done.items() if any("kernel" in p for p in r["problems"])]
-        if status == 0 or blamed:
-            return None
-        return f"all cases ran, but the machine ended with status {status}\n{self.tail()}"
+        if status and not blamed:
+            self.problem = (
+                f"all cases ran, but the machine ended with status {status}\n{self.tail()}"
+            )
+
+
+class Machines:
+    """All machines of a session, a few of them running at a time."""
+
+    def __init__(self, at_once):
+        self.at_once = at_once
+        self.all = []
+
+    def until(self, condition):
+        """Let them run until it is true."""
+        while not condition():
+            for machine in [m for m in self.all if not m.over()][: self.at_once]:
+                machine.step()
+            time.sleep(0.05)
+
+    def stop(self):
+        for machine in self.all:
+            machine.stop()
 
 
 def results_folder(config):
@@ -466,20 +497,20 @@ def pytest_collection_finish(session):
     for item in cases:
         groups.setdefault(item.needs, []).append(item)
     top = results_folder(session.config)
-    session.machines = []
+    session.machines = Machines(session.config.option.at_once)
     ordered = others
     kernels = ("stable", "lts", "debug")
     for needs in sorted(groups, key=lambda n: (kernels.index(n.kernel), MODES.index(n.mode))):
         items = groups[needs]
-        name = f"{len(session.machines) + 1}-{needs}"
+        name = f"{len(session.machines.all) + 1}-{needs}"
         machine = Machine(session.config, needs, items, top / name)
-        session.machines.append(machine)
+        session.machines.all.append(machine)
         extra = "" if all(o == needs or str(o) != str(needs) for o in groups) else f" {name}"
         last = MachineItem.from_parent(
             session, name=f"machine-goes-down-clean[{needs}{extra}]", machine=machine
         )
         ordered += [*items, last]
-    session.testscollected += len(session.machines)
+    session.testscollected += len(session.machines.all)
     session.items[:] = ordered
 
 
@@ -492,5 +523,5 @@ def pytest_sessionstart(session):
 
 
 def pytest_sessionfinish(session):
-    for machine in getattr(session, "machines", []):
-        machine.stop()
+    if hasattr(session, "machines"):
+        session.machines.stop()
