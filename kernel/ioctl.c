@@ -14,60 +14,57 @@
 #include "ioctl.h"
 #include "status.h"
 
-/* The first form, with narrow fields; what can be set of it. */
-static void info_from_old(struct loop_info64 *info, const struct loop_info *old)
-{
-	memset(info, 0, sizeof(*info));
-	info->lo_offset = old->lo_offset;
-	info->lo_flags = old->lo_flags;
-	memcpy(info->lo_file_name, old->lo_name, LO_NAME_SIZE);
+/*
+ * The first form, struct loop_info, has narrow fields, and 32-bit programs know
+ * it with narrower ones yet: written once for both layouts.
+ */
+#define DEFINE_SET_STATUS(layout)					\
+static int set_status_##layout(struct floop_device *dev,		\
+			       void __user *arg)			\
+{									\
+	struct loop_info64 info = { };					\
+	struct layout old;						\
+									\
+	if (copy_from_user(&old, arg, sizeof(old)))			\
+		return -EFAULT;						\
+	info.lo_offset = old.lo_offset;					\
+	info.lo_flags = old.lo_flags;					\
+	memcpy(info.lo_file_name, old.lo_name, LO_NAME_SIZE);		\
+	return floop_status_set(dev, &info);				\
 }
 
-/* Returns 0, or -EOVERFLOW where a field is too narrow. */
-static int info_to_old(struct loop_info *old, const struct loop_info64 *info)
-{
-	memset(old, 0, sizeof(*old));
-	old->lo_number = info->lo_number;
-	old->lo_device = info->lo_device;
-	old->lo_inode = info->lo_inode;
-	old->lo_rdevice = info->lo_rdevice;
-	old->lo_offset = info->lo_offset;
-	old->lo_flags = info->lo_flags;
-	memcpy(old->lo_name, info->lo_file_name, LO_NAME_SIZE);
-	if (old->lo_device != info->lo_device ||
-	    old->lo_inode != info->lo_inode ||
-	    old->lo_rdevice != info->lo_rdevice ||
-	    old->lo_offset != info->lo_offset)
-		return -EOVERFLOW;
-	return 0;
+/* -EOVERFLOW where a field is too narrow. */
+#define DEFINE_GET_STATUS(layout)					\
+static int get_status_##layout(struct floop_device *dev,		\
+			       void __user *arg)			\
+{									\
+	struct loop_info64 info;					\
+	struct layout old;						\
+	int err;							\
+									\
+	if (!arg)							\
+		return -EINVAL;						\
+	err = floop_status_get(dev, &info);				\
+	if (err)							\
+		return err;						\
+	memset(&old, 0, sizeof(old));					\
+	old.lo_number = info.lo_number;					\
+	old.lo_device = info.lo_device;					\
+	old.lo_inode = info.lo_inode;					\
+	old.lo_rdevice = info.lo_rdevice;				\
+	old.lo_offset = info.lo_offset;					\
+	old.lo_flags = info.lo_flags;					\
+	memcpy(old.lo_name, info.lo_file_name, LO_NAME_SIZE);		\
+	if (old.lo_device != info.lo_device ||				\
+	    old.lo_inode != info.lo_inode ||				\
+	    old.lo_rdevice != info.lo_rdevice ||			\
+	    old.lo_offset != info.lo_offset)				\
+		return -EOVERFLOW;					\
+	return copy_to_user(arg, &old, sizeof(old)) ? -EFAULT : 0;	\
 }
 
-static int set_status_old(struct floop_device *dev, void __user *arg)
-{
-	struct loop_info64 info;
-	struct loop_info old;
-
-	if (copy_from_user(&old, arg, sizeof(old)))
-		return -EFAULT;
-	info_from_old(&info, &old);
-	return floop_status_set(dev, &info);
-}
-
-static int get_status_old(struct floop_device *dev, void __user *arg)
-{
-	struct loop_info64 info;
-	struct loop_info old;
-	int err;
-
-	if (!arg)
-		return -EINVAL;
-	err = floop_status_get(dev, &info);
-	if (!err)
-		err = info_to_old(&old, &info);
-	if (!err && copy_to_user(arg, &old, sizeof(old)))
-		err = -EFAULT;
-	return err;
-}
+DEFINE_SET_STATUS(loop_info)
+DEFINE_GET_STATUS(loop_info)
 
 static int set_status64(struct floop_device *dev, void __user *arg)
 {
@@ -148,7 +145,7 @@ int floop_ioctl(struct block_device *bdev, blk_mode_t mode, unsigned int cmd,
 	case LOOP_CLR_FD:
 		return floop_clear_later(dev);
 	case LOOP_GET_STATUS:
-		return get_status_old(dev, argp);
+		return get_status_loop_info(dev, argp);
 	case LOOP_GET_STATUS64:
 		return get_status64(dev, argp);
 	case LOOP_SET_STATUS:
@@ -163,7 +160,7 @@ int floop_ioctl(struct block_device *bdev, blk_mode_t mode, unsigned int cmd,
 
 	switch (cmd) {
 	case LOOP_SET_STATUS:
-		return set_status_old(dev, argp);
+		return set_status_loop_info(dev, argp);
 	case LOOP_SET_STATUS64:
 		return set_status64(dev, argp);
 	case LOOP_SET_BLOCK_SIZE:
@@ -190,56 +187,8 @@ struct loop_info32 {
 	char		reserved[4];
 };
 
-/* Returns 0, or -EOVERFLOW where a field is too narrow. */
-static int old_to_32(struct loop_info32 *narrow, const struct loop_info *old)
-{
-	memset(narrow, 0, sizeof(*narrow));
-	narrow->lo_number = old->lo_number;
-	narrow->lo_device = old->lo_device;
-	narrow->lo_inode = old->lo_inode;
-	narrow->lo_rdevice = old->lo_rdevice;
-	narrow->lo_offset = old->lo_offset;
-	narrow->lo_flags = old->lo_flags;
-	memcpy(narrow->lo_name, old->lo_name, LO_NAME_SIZE);
-	if (narrow->lo_device != old->lo_device ||
-	    narrow->lo_inode != old->lo_inode ||
-	    narrow->lo_rdevice != old->lo_rdevice)
-		return -EOVERFLOW;
-	return 0;
-}
-
-static int set_status32(struct floop_device *dev, void __user *arg)
-{
-	struct loop_info32 narrow;
-	struct loop_info64 info;
-
-	if (copy_from_user(&narrow, arg, sizeof(narrow)))
-		return -EFAULT;
-	memset(&info, 0, sizeof(info));
-	info.lo_offset = narrow.lo_offset;
-	info.lo_flags = narrow.lo_flags;
-	memcpy(info.lo_file_name, narrow.lo_name, LO_NAME_SIZE);
-	return floop_status_set(dev, &info);
-}
-
-static int get_status32(struct floop_device *dev, void __user *arg)
-{
-	struct loop_info32 narrow;
-	struct loop_info64 info;
-	struct loop_info old;
-	int err;
-
-	if (!arg)
-		return -EINVAL;
-	err = floop_status_get(dev, &info);
-	if (!err)
-		err = info_to_old(&old, &info);
-	if (!err)
-		err = old_to_32(&narrow, &old);
-	if (!err && copy_to_user(arg, &narrow, sizeof(narrow)))
-		err = -EFAULT;
-	return err;
-}
+DEFINE_SET_STATUS(loop_info32)
+DEFINE_GET_STATUS(loop_info32)
 
 /**
  * floop_compat_ioctl() - an ioctl of the device, by a 32-bit program
@@ -260,9 +209,9 @@ int floop_compat_ioctl(struct block_device *bdev, blk_mode_t mode,
 	case LOOP_SET_STATUS:
 		if (!may_change(mode))
 			return -EPERM;
-		return set_status32(dev, compat_ptr(arg));
+		return set_status_loop_info32(dev, compat_ptr(arg));
 	case LOOP_GET_STATUS:
-		return get_status32(dev, compat_ptr(arg));
+		return get_status_loop_info32(dev, compat_ptr(arg));
 	case LOOP_CONFIGURE:
 	case LOOP_SET_STATUS64:
 	case LOOP_GET_STATUS64:
