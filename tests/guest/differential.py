@@ -29,7 +29,24 @@ import time
 import traceback
 
 import loopctl
-from loopctl import FLAG_NAMES, Control, Device, errno_name
+from loopctl import (
+    FLAG_NAMES,
+    LOOP_CHANGE_FD,
+    LOOP_CLR_FD,
+    LOOP_CONFIGURE,
+    LOOP_GET_STATUS,
+    LOOP_GET_STATUS64,
+    LOOP_SET_BLOCK_SIZE,
+    LOOP_SET_CAPACITY,
+    LOOP_SET_DIRECT_IO,
+    LOOP_SET_FD,
+    LOOP_SET_STATUS,
+    LOOP_SET_STATUS64,
+    Control,
+    Device,
+    Info64,
+    errno_name,
+)
 
 SCENARIOS = []
 
@@ -371,6 +388,45 @@ def all_as_nobody(calls):
 def as_nobody(function, *args):
     """One call without privileges."""
     return all_as_nobody([(function, *args)])[0]
+
+
+def every_ioctl(info):
+    """What a device can be asked, right and wrong: (label, request, argument)...
+
+    First comes LOOP_CLR_FD, for most leave it out: the others need the file.
+    `info` is struct loop_info as the program knows it, Info or Info32.
+    """
+    return (
+        ("LOOP_CLR_FD", LOOP_CLR_FD, 0),
+        ("LOOP_SET_STATUS", LOOP_SET_STATUS, info()),
+        ("LOOP_SET_STATUS, null", LOOP_SET_STATUS, None),
+        ("LOOP_SET_STATUS, bad pointer", LOOP_SET_STATUS, 8),
+        ("LOOP_GET_STATUS", LOOP_GET_STATUS, info()),
+        ("LOOP_GET_STATUS, null", LOOP_GET_STATUS, None),
+        ("LOOP_GET_STATUS, bad pointer", LOOP_GET_STATUS, 8),
+        ("LOOP_SET_STATUS64", LOOP_SET_STATUS64, Info64()),
+        ("LOOP_SET_STATUS64, null", LOOP_SET_STATUS64, None),
+        ("LOOP_SET_STATUS64, bad pointer", LOOP_SET_STATUS64, 8),
+        ("LOOP_GET_STATUS64", LOOP_GET_STATUS64, Info64()),
+        ("LOOP_GET_STATUS64, null", LOOP_GET_STATUS64, None),
+        ("LOOP_GET_STATUS64, bad pointer", LOOP_GET_STATUS64, 8),
+        ("LOOP_CHANGE_FD, -1", LOOP_CHANGE_FD, -1),
+        ("LOOP_CHANGE_FD, 9999", LOOP_CHANGE_FD, 9999),
+        ("LOOP_SET_CAPACITY", LOOP_SET_CAPACITY, 0),
+        ("LOOP_SET_DIRECT_IO 0", LOOP_SET_DIRECT_IO, 0),
+        ("LOOP_SET_DIRECT_IO 1", LOOP_SET_DIRECT_IO, 1),
+        ("LOOP_SET_DIRECT_IO 2", LOOP_SET_DIRECT_IO, 2),
+        ("LOOP_SET_BLOCK_SIZE 512", LOOP_SET_BLOCK_SIZE, 512),
+        ("LOOP_SET_BLOCK_SIZE 513", LOOP_SET_BLOCK_SIZE, 513),
+        ("LOOP_CONFIGURE, null", LOOP_CONFIGURE, None),
+        ("LOOP_SET_FD -1", LOOP_SET_FD, -1),
+        ("0x4C0B", 0x4C0B, 0),
+        ("0x4CFF", 0x4CFF, 0),
+        ("0x4C80", 0x4C80, 0),
+        ("0x4C82", 0x4C82, 0),
+        ("TCGETS", 0x5401, 0),
+        ("0", 0, 0),
+    )
 
 
 # ioctls of a 32-bit program: int 0x80 from 64-bit code takes the kernel's 32-bit

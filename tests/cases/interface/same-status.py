@@ -3,23 +3,12 @@
 # shows: status, capacity, direct I/O, block size and CHANGE_FD are as in the in-tree driver
 import os
 
-from differential import all_as_nobody, flag_names, run, scenario
+from differential import all_as_nobody, every_ioctl, flag_names, run, scenario
 from loopctl import (
     LO_FLAGS_AUTOCLEAR,
     LO_FLAGS_DIRECT_IO,
     LO_FLAGS_PARTSCAN,
     LO_FLAGS_READ_ONLY,
-    LOOP_CHANGE_FD,
-    LOOP_CLR_FD,
-    LOOP_CONFIGURE,
-    LOOP_GET_STATUS,
-    LOOP_GET_STATUS64,
-    LOOP_SET_BLOCK_SIZE,
-    LOOP_SET_CAPACITY,
-    LOOP_SET_DIRECT_IO,
-    LOOP_SET_FD,
-    LOOP_SET_STATUS,
-    LOOP_SET_STATUS64,
     Info,
     Info64,
     ioctl,
@@ -34,43 +23,11 @@ LIMITS = (
 )
 BLOCK_SIZES = (0, 1, 256, 511, 512, 513, 1000, 1024, 2048, 3000, 4095, 4096, 8192, 16384)
 BLOCK_SIZES += (65536, 131072, 1 << 31)
+ALL = every_ioctl(Info)
 
 
 def see_limits(d, label, device):
     d.see_attrs(label, device, *(f"queue/{name}" for name in LIMITS))
-
-
-ALL = (
-    ("LOOP_CLR_FD", LOOP_CLR_FD, 0),
-    ("LOOP_SET_STATUS", LOOP_SET_STATUS, Info()),
-    ("LOOP_SET_STATUS, null", LOOP_SET_STATUS, None),
-    ("LOOP_SET_STATUS, bad pointer", LOOP_SET_STATUS, 8),
-    ("LOOP_GET_STATUS", LOOP_GET_STATUS, Info()),
-    ("LOOP_GET_STATUS, null", LOOP_GET_STATUS, None),
-    ("LOOP_GET_STATUS, bad pointer", LOOP_GET_STATUS, 8),
-    ("LOOP_SET_STATUS64", LOOP_SET_STATUS64, Info64()),
-    ("LOOP_SET_STATUS64, null", LOOP_SET_STATUS64, None),
-    ("LOOP_SET_STATUS64, bad pointer", LOOP_SET_STATUS64, 8),
-    ("LOOP_GET_STATUS64", LOOP_GET_STATUS64, Info64()),
-    ("LOOP_GET_STATUS64, null", LOOP_GET_STATUS64, None),
-    ("LOOP_GET_STATUS64, bad pointer", LOOP_GET_STATUS64, 8),
-    ("LOOP_CHANGE_FD, -1", LOOP_CHANGE_FD, -1),
-    ("LOOP_CHANGE_FD, 9999", LOOP_CHANGE_FD, 9999),
-    ("LOOP_SET_CAPACITY", LOOP_SET_CAPACITY, 0),
-    ("LOOP_SET_DIRECT_IO 0", LOOP_SET_DIRECT_IO, 0),
-    ("LOOP_SET_DIRECT_IO 1", LOOP_SET_DIRECT_IO, 1),
-    ("LOOP_SET_DIRECT_IO 2", LOOP_SET_DIRECT_IO, 2),
-    ("LOOP_SET_BLOCK_SIZE 512", LOOP_SET_BLOCK_SIZE, 512),
-    ("LOOP_SET_BLOCK_SIZE 513", LOOP_SET_BLOCK_SIZE, 513),
-    ("LOOP_CONFIGURE, null", LOOP_CONFIGURE, None),
-    ("LOOP_SET_FD -1", LOOP_SET_FD, -1),
-    ("0x4C0B", 0x4C0B, 0),
-    ("0x4CFF", 0x4CFF, 0),
-    ("0x4C80", 0x4C80, 0),
-    ("0x4C82", 0x4C82, 0),
-    ("TCGETS", 0x5401, 0),
-    ("0", 0, 0),
-)
 
 
 @scenario()
