@@ -75,3 +75,29 @@ exercise() {
 	detach "$device"
 	check "the file is still as the model" cmp "$image" "$model"
 }
+
+# exercise_direct FS - an image on that file system, and direct I/O where it is asked for
+exercise_direct() {
+	local device
+	on_disk "$1"
+	exercise "$(mkimage 12M "$MNT/image")"
+
+	device=$(attach --direct "$(mkimage 4M "$MNT/another")")
+	is_direct "$device" 1
+	detach "$device"
+}
+
+# passes_on DEVICE IMAGE MEGABYTE - what is written at that place of the device, 4M, gets to the
+# image, however much is between them, and a discard does. Leaves what it wrote in $WORK/noise
+passes_on() {
+	local device=$1 image=$2 at=$3
+	noise "$WORK/noise" 4
+	put "$WORK/noise" "$at" 4 "$device" oflag=direct
+	check "flush" sync "$device"
+	drop_caches
+	check "the device reads as written" cmp -n 4M -i "0:${at}M" "$WORK/noise" "$device"
+	check "and so does the image" cmp -n 4M -i "0:${at}M" "$WORK/noise" "$image"
+	check "discard" blkdiscard -o $((at + 1))M -l 1M "$device"
+	check "discarded is zero" cmp -n 1M -i $((at + 1))M:0 "$device" /dev/zero
+	check "in the image, too" cmp -n 1M -i $((at + 1))M:0 "$image" /dev/zero
+}

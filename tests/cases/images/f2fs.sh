@@ -5,9 +5,4 @@
 . tests/guest/lib.sh
 . tests/guest/images.sh
 
-on_disk f2fs
-exercise "$(mkimage 12M "$MNT/image")"
-
-device=$(attach --direct "$(mkimage 4M "$MNT/another")")
-is_direct "$device" 1
-detach "$device"
+exercise_direct f2fs
