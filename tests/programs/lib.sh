@@ -36,6 +36,15 @@ sectors() {
 	blockdev --getsz "$1"
 }
 
+# fsck_of FS DEVICE - look at it and repair nothing
+fsck_of() {
+	case $1 in
+	ext4) fsck.ext4 -fn "$2" ;;
+	xfs) xfs_repair -n "$2" ;;
+	*) fail "fsck_of: what is $1?" ;;
+	esac
+}
+
 # ours - this is our driver, not the kernel's own
 ours() {
 	[ "$DRIVER_MODE" != in-tree ]

@@ -1,31 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# After tests/programs/lib.sh: what the power-cut cases share.
+# After tests/guest/lib.sh: what the power-cut cases share, beside tests/programs/lib.sh.
 #
 # A file system's user (fsyncer) works on a file system on a device, whose image is on a file system on a disk that logs
 # every write in the order in which it became durable (dm-log-writes). Then the power fails, at any point of that log:
 # the disk is put together as it was then, everything is mounted again, and whoever was promised something looks.
 : "${DISKS:?}" "${WORK:?}"
+. tests/programs/lib.sh
+programs loopdev fsyncer logreplay
 
 # the disk as it was before; and on the second disk: the log, what the run writes, what a look afterwards writes
 power_disks() {
-	carve "$(the_disk 1)" base 0 "$1"
+	local size=512
+	carve "$(the_disk 1)" base 0 $size
 	carve "$(the_disk 2)" log 0 1000
-	carve "$(the_disk 2)" written 1000 "$1"
-	carve "$(the_disk 2)" looked $((1000 + $1)) "$1"
+	carve "$(the_disk 2)" written 1000 $size
+	carve "$(the_disk 2)" looked $((1000 + size)) $size
 	mkdir -p "$WORK/below" "$WORK/above"
 }
 
 # overlay NAME BASE COW - what is on BASE, with changes that go elsewhere
 overlay() {
 	echo "0 $(sectors "/dev/mapper/$2") snapshot /dev/mapper/$2 /dev/mapper/$3 N 16" | dmsetup create "$1"
-}
-
-fsck_of() {
-	case $1 in
-	ext4) fsck.ext4 -fn "$2" ;;
-	xfs) xfs_repair -n "$2" ;;
-	esac
 }
 
 # power_run BELOW ABOVE HOW ROUNDS SEED [MOUNT-OPTION]... - leaves the log in /dev/mapper/log

@@ -83,8 +83,5 @@ for pair in $hows; do
 	loopdev detach "$dev"
 	rm "$image"
 	unmount "$WORK/$fs"
-	case $fs in
-	ext4) check "$fs below is clean" fsck.ext4 -fn /dev/mapper/tiny ;;
-	xfs) check "$fs below is clean" xfs_repair -n /dev/mapper/tiny ;;
-	esac
+	check "$fs below is clean" fsck_of "$fs" /dev/mapper/tiny
 done

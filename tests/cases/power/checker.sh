@@ -6,11 +6,9 @@
 # kernels: stable
 # modes: side-by-side
 . tests/guest/lib.sh
-. tests/programs/lib.sh
 . tests/programs/power.sh
-programs loopdev fsyncer logreplay
 
-power_disks 512
+power_disks
 
 # Without barriers the file system below flushes nothing: as if the driver swallowed FLUSH. Its own look at a mark must find
 # that files are missing.

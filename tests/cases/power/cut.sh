@@ -5,12 +5,10 @@
 # disks: nvme:1G nvme:3G
 # timeout: 400
 . tests/guest/lib.sh
-. tests/programs/lib.sh
 . tests/programs/power.sh
-programs loopdev fsyncer logreplay
-seed
 
-power_disks 512
+seed
+power_disks
 stacks="ext4:direct:ext4 xfs:direct:xfs ext4:buffered:xfs"
 # what differs between kernels is less than that
 [ "$KERNEL" != lts ] || stacks=xfs:direct:ext4

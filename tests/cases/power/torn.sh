@@ -6,12 +6,10 @@
 # kernels: stable
 # modes: side-by-side
 . tests/guest/lib.sh
-. tests/programs/lib.sh
 . tests/programs/power.sh
-programs loopdev fsyncer logreplay
-seed
 
-power_disks 512
+seed
+power_disks
 for stack in xfs:direct:ext4 ext4:direct:xfs; do
 	IFS=: read -r below how above <<<"$stack"
 	power_run "$below" "$above" "$how" "$(more 4)" "$SEED"
