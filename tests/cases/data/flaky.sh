@@ -24,6 +24,15 @@ dead="0 $size error"
 # a second well, a second ill: reads and writes give EIO
 flaky="0 $size flakey $disk 0 1 1"
 
+# well_again - so is the disk, the file system on it recovers, and the image is attached again: $dev
+well_again() {
+	loopdev detach "$dev"
+	table "$well"
+	unmount "$WORK/$fs"
+	mount -t "$fs" /dev/mapper/flaky "$WORK/$fs"
+	dev=$(loop_attach "$how" "$image")
+}
+
 dmsetup create flaky --table "$well"
 later dm_remove flaky
 
@@ -52,13 +61,9 @@ for fs in ext4 xfs; do
 		out=$(pattern write -s 2 -o 5M "$dev" 1M) || status=$?
 		is "$fs $how: a dead disk: buffered write" "$status" 3
 		matches "$fs $how: a dead disk: buffered write" "$out" "EIO *"
-		loopdev detach "$dev"
 
-		# Well again: the lower file system recovers; what was acknowledged is there, and works.
-		table "$well"
-		unmount "$WORK/$fs"
-		mount -t "$fs" /dev/mapper/flaky "$WORK/$fs"
-		dev=$(loop_attach "$how" "$image")
+		# What was acknowledged is there, and works.
+		well_again
 		check "$fs $how: well again: what was acknowledged" pattern check -d -s 1 "$dev" 4M
 		check "$fs $how: well again: what was acknowledged" pattern check -s 1 -o 6M "$dev" 2M
 		check "$fs $how: well again: writes" pattern write -d -s 3 "$dev" 8M
@@ -70,11 +75,7 @@ for fs in ext4 xfs; do
 		table "$flaky"
 		out=$(ackio run "$dev" "$(more 600)" $((SEED + 1)) "$WORK/state")
 		echo "$fs $how: now and then: $out"
-		loopdev detach "$dev"
-		table "$well"
-		unmount "$WORK/$fs"
-		mount -t "$fs" /dev/mapper/flaky "$WORK/$fs"
-		dev=$(loop_attach "$how" "$image")
+		well_again
 		check "$fs $how: well again: all versions are right" ackio check "$dev" "$WORK/state"
 		loopdev detach "$dev"
 		unmount "$WORK/$fs"
