@@ -11,6 +11,19 @@ detached() {
 	! bound "$1"
 }
 
+# writes DEVICE - how many it has completed, in $writes. No process is started to find out: the
+# writers would be done before it said so
+writes() {
+	local stat
+	read -ra stat <"/sys/block/${1##*/}/stat"
+	writes=${stat[4]}
+}
+
+more_writes() {
+	writes "$1"
+	[ "$writes" -gt "$2" ]
+}
+
 on_disk ext4
 for how in direct buffered; do
 	image=$MNT/image
@@ -18,17 +31,21 @@ for how in direct buffered; do
 
 	# Lazy: whoever has it open goes on to the end
 	dev=$(loop_attach "$how" "$image")
+	exec 9<"$dev"
+	writes "$dev"
 	for part in 0 1 2; do
 		direct=-d
 		[ "$part" != 1 ] || direct=-q
 		pattern write -q "$direct" -b 32k -s $((20 + part)) -o $((part * 8))M "$dev" 8M &
 		pids[part]=$!
 	done
-	wait_until 20 fuser -s "$dev"
+	wait_until 20 more_writes "$dev" "$writes"
 	loopdev detach -l "$dev"
 	for part in 0 1 2; do
 		wait "${pids[part]}" || fail "$how: a writer failed when the device was detached"
 	done
+	bound "$dev" || fail "$how: detached while open"
+	exec 9<&-
 	wait_until 20 detached "$dev"
 	for part in 0 1 2; do
 		check "$how: lazily detached: the image" pattern check -q -s $((20 + part)) -o $((part * 8))M "$image" 8M
