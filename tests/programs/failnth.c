@@ -188,12 +188,15 @@ static void prepare(const char *what)
 		usleep(10000);
 }
 
+/* That the steps which must allocate do shows that failures are injected; others have nothing to allocate. */
 static const struct {
 	const char *name;
 	int (*run)(void);
+	int allocates;
 } steps[] = {
-	{ "add", add }, { "configure", configure }, { "status", status }, { "sector", sector }, { "direct", direct },
-	{ "capacity", capacity }, { "scan", scan }, { "io", io }, { "clear", clear }, { "remove", remove_it },
+	{ "add", add, 1 },       { "configure", configure, 1 }, { "status", status, 0 }, { "sector", sector, 0 },
+	{ "direct", direct, 0 }, { "capacity", capacity, 0 },   { "scan", scan, 0 },     { "io", io, 1 },
+	{ "clear", clear, 0 },   { "remove", remove_it, 0 },
 };
 
 int main(int argc, char **argv)
@@ -228,7 +231,7 @@ int main(int argc, char **argv)
 		printf("%-10s %4d allocations made to fail, one a time: %u errors, %u successes\n", steps[i].name, n - 1,
 		       failed, worked);
 		fflush(stdout);
-		if (n == 1)
+		if (n == 1 && steps[i].allocates)
 			die("%s: nothing was injected", steps[i].name);
 	}
 	/* And with all of it, the device still works. */
