@@ -94,6 +94,11 @@ wait_until() {
 	done
 }
 
+# udev_settle - wait for udev, however much it has left to do: a hundred devices in a slow machine
+udev_settle() {
+	udevadm settle --timeout=$((120 * ${SLOWER:-1}))
+}
+
 # mkimage SIZE [PATH] - a sparse file; prints its path (in $WORK unless told)
 mkimage() {
 	local path=${2-}

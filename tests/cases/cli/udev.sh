@@ -19,13 +19,13 @@ links=/dev/disk
 is "by-partuuid" "$(realpath $links/by-partuuid/0f100b00-0000-4000-8000-000000000001)" "${dev}p1"
 is "by-partlabel" "$(realpath $links/by-partlabel/FLOOPPART)" "${dev}p1"
 make_fs ext4 "${dev}p1" -U 0f100b00-0000-4000-8000-000000000002 -L FLOOPLABEL
-udevadm settle --timeout=60
+udev_settle
 is "by-uuid, made later" \
 	"$(realpath $links/by-uuid/0f100b00-0000-4000-8000-000000000002)" "${dev}p1"
 mount_at LABEL=FLOOPLABEL "$WORK/mnt"
 unmount "$WORK/mnt"
 check "detach" "$FLOOP" detach "$dev"
-udevadm settle --timeout=60
+udev_settle
 [ ! -e $links/by-uuid/0f100b00-0000-4000-8000-000000000002 ] || fail "its links are still there"
 is "systemd's view of a device without image" \
 	"$(udevadm info --query=property --property=SYSTEMD_READY --value "$dev")" 0

@@ -81,7 +81,7 @@ for how in direct buffered; do
 	loopdev detach "$dev"
 done
 
-udevadm settle 2>/dev/null || true
+udev_settle 2>/dev/null || true
 for _ in 1 2 3 4 5 6 7 8 9 10; do
 	rmmod "$MODULE" && break
 	sleep 0.3

@@ -17,7 +17,7 @@ table() {
 	dmsetup suspend --noflush --nolockfs flaky
 	dmsetup load flaky --table "$1"
 	dmsetup resume flaky
-	udevadm settle
+	udev_settle
 }
 well="0 $size linear $disk 0"
 dead="0 $size error"

@@ -9,7 +9,7 @@ programs loopdev nowait pattern
 
 # What udev has read is in the device's page cache, where writes that may not wait are sent away by the kernel.
 uncached() {
-	udevadm settle
+	udev_settle
 	blockdev --flushbufs "$1"
 }
 

@@ -16,7 +16,7 @@ check "zeroes are zero" cmp -n 1M -i 3M:0 "$disk" /dev/zero
 detach "$device"
 
 printf 'label: gpt\n2048,65536\n' | sfdisk -q "$disk"
-udevadm settle
+udev_settle
 device=$(attach "${disk}p1")
 is "a partition: its size" "$(attr "$device" size)" 65536
 make_fs ext4 "$device"

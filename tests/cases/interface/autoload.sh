@@ -34,7 +34,7 @@ if [ "$DRIVER_MODE" = drop-in ]; then
 else
 	is "modprobe by its name" "$(modprobe -d "$WORK" -R floop)" floop
 fi
-udevadm settle
+udev_settle
 for _ in $(seq 50); do
 	! rmmod "$MODULE" 2>/dev/null || break
 	sleep 0.1

@@ -15,7 +15,7 @@ image=$(mkimage 8M)
 printf 'label: gpt\nsize=2M\nsize=2M\n' | sfdisk -q "$image"
 
 device=$(losetup -f --show -P "$image")
-udevadm settle
+udev_settle
 later sh -c "losetup -d $device 2>/dev/null || true"
 is "losetup -f --show attaches" "$(column BACK-FILE "$device")" "$image"
 is "-P finds the partitions" "$(glob "${device}p?")" "${device}p1 ${device}p2"

@@ -37,7 +37,7 @@ exec 9<"$device"
 refused "unloading with a device open" "*in use*" rmmod "$MODULE"
 exec 9<&-
 
-udevadm settle
+udev_settle
 unload
 is "no devices are left" "$(devices)" 0
 is "no nodes" "$(find /dev -maxdepth 1 -name "$PREFIX*")" ""
@@ -59,7 +59,7 @@ load max_part=7
 is "max_part=7" "$(cat "/sys/module/$MODULE/parameters/max_part")" 7
 printf 'label: dos\n2048,,\n' | sfdisk -q "$(mkimage 2M "$WORK/table")"
 device=$(attach "$WORK/table")
-udevadm settle
+udev_settle
 wait_until 20 test -e "${device}p1"
 echo "ok: max_part scans without being asked"
 is "minors are multiples of 8" "$(cat "/sys/block/${device#/dev/}/${device#/dev/}p1/dev")" \

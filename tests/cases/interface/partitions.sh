@@ -6,7 +6,7 @@
 
 # scanned DEVICE - udev reads the table once more when a writer closes the disk: wait for that
 scanned() {
-	udevadm settle
+	udev_settle
 	wait_until 20 test -e "${1}p1"
 }
 
@@ -37,7 +37,7 @@ is "no partitions are left" "$(glob "${device}p?")" ""
 
 device=$(attach "$image")
 is "without the flag there are none" "$(glob "${device}p?")" ""
-udevadm settle
+udev_settle
 check "partx adds them" partx -a "$device"
 is "all three" "$(glob "${device}p?")" "${device}p1 ${device}p2 ${device}p3"
 check "partx removes them" partx -d "$device"

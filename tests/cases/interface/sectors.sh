@@ -55,7 +55,7 @@ what="GPT of sectors of 512"
 image=$(new)
 printf 'label: gpt\nsize=2M\n' | sfdisk -q "$image"
 device=$(attach --partscan "$image")
-udevadm settle
+udev_settle
 is "$what: its partition" "$(glob "${device}p*")" "${device}p1"
 has "$device" 512 0 "*"
 what="GPT of sectors of 4096"
@@ -63,7 +63,7 @@ device=$(attach --block-size 4096 "$(new)")
 printf 'label: gpt\nsize=2M\n' | sfdisk -q "$device"
 detach "$device"
 device=$(attach --partscan "$MNT/image")
-udevadm settle
+udev_settle
 is "$what: its partition" "$(glob "${device}p*")" "${device}p1"
 has "$device" 4096 1 direct
 what="MBR"

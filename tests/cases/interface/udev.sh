@@ -16,11 +16,11 @@ property() {
 image=$(mkimage 32M)
 printf 'label: gpt\nsize=16M, name=first\n' | sfdisk -q "$image"
 device=$(attach --partscan "$image")
-udevadm settle
+udev_settle
 make_fs ext4 "${device}p1" -L written
 detach "$device"
 device=$(attach --partscan "$image")
-udevadm settle
+udev_settle
 
 sequence=$(attr "$device" diskseq)
 is "its sequence number, udev's" "$(property "$device" DISKSEQ)" "$sequence"
@@ -29,13 +29,13 @@ is "a partition's label" "$(property "${device}p1" ID_FS_LABEL)" written
 is "a link by it" "$(links "${device}p1" by-label)" written
 is "a link by the partition's name" "$(links "${device}p1" by-partlabel)" first
 detach "$device"
-udevadm settle
+udev_settle
 is "no link is left by label" "$(links "${device}p1" by-label)" ""
 [ "$(attr "$device" diskseq)" -gt "$sequence" ] ||
 	fail "the sequence number has not grown: $sequence, $(attr "$device" diskseq)"
 
 device=$(attach --device "$device" "$(mkimage 8M)")
-udevadm settle
+udev_settle
 is "attached again: a link by the new number" "$(links "$device" by-diskseq)" \
 	"$(attr "$device" diskseq)"
 is "and none by what is not on it" "$(links "$device" by-label)$(links "$device" by-uuid)" ""

@@ -29,7 +29,7 @@ wait "$in_memory"
 echo "ok: the device that stays attached was right in $runs runs"
 loopdev detach "$steady"
 
-udevadm settle
+udev_settle
 for _ in 1 2 3 4 5 6 7 8 9 10; do
 	rmmod "$MODULE" 2>/dev/null && break
 	sleep 0.5

@@ -12,7 +12,7 @@ programs many
 
 devices=${DEVICES:-$(more 1000 200)}
 # A machine of its own, where udev doesn't look at every device: its work is most of the time otherwise.
-udevadm settle
+udev_settle
 udevadm control --exit
 mkdir "$WORK/images"
 many "$devices" "$WORK/images"
