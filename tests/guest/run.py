@@ -374,6 +374,10 @@ def run_case(case, plan, machine, kernel_log):
     reports = [line for line in kernel if machine.report.search(line)]
     if reports:
         problems.append(f"kernel report: {reports[0]}")
+    if plan["kernel"] == "debug" and lockdep_is_off():
+        if not reports:
+            problems.append("lockdep is off")
+        fresh = True
     if problems:
         os.write(log, b"\n--- kernel log\n" + "\n".join(kernel[-400:]).encode() + b"\n")
     os.fsync(log)
@@ -389,6 +393,28 @@ def run_case(case, plan, machine, kernel_log):
     kernel_log.say(f"{case['id']} {'failed' if problems else 'passed'}")
     kernel_log.read()
     return problems, seconds, fresh
+
+
+def lockdep_is_off():
+    """On the debug kernel: lockdep looks no further after its first report, or when it is full."""
+    try:
+        return not re.search(r"debug_locks:\s+1", pathlib.Path("/proc/lockdep_stats").read_text())
+    except OSError:
+        return False
+
+
+def find_leaks():
+    """On the debug kernel: have kmemleak look at what all cases left; it reports in the log."""
+    leaks = pathlib.Path("/sys/kernel/debug/kmemleak")
+    if not leaks.exists():
+        subprocess.run(["mount", "-t", "debugfs", "debugfs", "/sys/kernel/debug"], check=False)
+    if not leaks.exists():
+        return
+    time.sleep(6)  # what is younger than 5 seconds is not reported
+    for _ in range(2):  # nor is what changed between two looks
+        leaks.write_text("scan")
+    if found := leaks.read_text():
+        print(found, flush=True)
 
 
 def build_tools(project):
@@ -417,6 +443,8 @@ def main():
         print(f"[{n}/{len(cases)}] {case['id']} {seconds:.1f} s: {verdict}", flush=True)
         if fresh and n < len(cases):
             return NEEDS_FRESH_MACHINE
+    if plan["kernel"] == "debug":
+        find_leaks()
     return 0
 
 
