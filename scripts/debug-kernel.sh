@@ -50,6 +50,7 @@ compile()
 collect()
 {
 	in_tree INSTALL_MOD_PATH="$out/modules" modules_install
+	cp "$tree/.config" "$out/modules/lib/modules/$(cat "$tree/include/config/kernel.release")/config"
 	cp "$tree/arch/x86/boot/bzImage" "$out/"
 	cp "$tree/include/config/kernel.release" "$out/release"
 }
