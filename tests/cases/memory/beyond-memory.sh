@@ -14,7 +14,7 @@ programs loopdev pattern
 disk=$(the_disk 1)
 echo "0 $(sectors "$disk") delay $disk 0 0 $disk 0 20" | dmsetup create slow
 later dm_remove slow
-size=$(more 640)
+size=$(more 640 380)
 mkdir -p "$WORK/below" "$WORK/above"
 make_fs ext4 /dev/mapper/slow
 
