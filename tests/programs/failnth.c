@@ -238,6 +238,7 @@ int main(int argc, char **argv)
 	prepare("io");
 	if (io())
 		die("%s: does not work any more", path);
+	prepare("remove");
 	prepare("add");
 	return 0;
 }

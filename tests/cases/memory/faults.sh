@@ -29,8 +29,8 @@ for how in direct buffered; do
 	rm -f "$WORK/state"
 	ackio run "$dev" 100 1 "$WORK/state"
 
-	# I/O errors, of the disk below and of the device itself
-	for target in "/sys/block/$(basename "$(the_disk 1)")" "/sys/block/${dev#/dev/}"; do
+	# I/O errors, of the device itself and of the disk below: after those the file system may be read-only
+	for target in "/sys/block/${dev#/dev/}" "/sys/block/$(basename "$(the_disk 1)")"; do
 		echo 5 >"$debug/fail_make_request/probability"
 		echo 60 >"$debug/fail_make_request/times"
 		echo 1 >"$debug/fail_make_request/interval"
