@@ -59,7 +59,7 @@ static void settle_cache(struct floop_image *image)
 
 /*
  * Everything between the checks and the uevent. Failing leaves the device as it
- * was; the caller keeps its reference to @file then.
+ * was.
  */
 static int bind_image(struct floop_device *dev, struct file *file,
 		      const struct loop_config *config, bool read_only)
@@ -87,6 +87,7 @@ static int bind_image(struct floop_device *dev, struct file *file,
 		(file->f_flags & O_DIRECT);
 
 	dev->want_direct = true;
+	dev->want_mapping = floop_map_default;
 	dev->user_block_size = block_size;
 	dev->flags = info->lo_flags;
 	if (read_only)
@@ -96,7 +97,6 @@ static int bind_image(struct floop_device *dev, struct file *file,
 	err = floop_limits_attach(dev, image, block_size, asked);
 	if (err) {
 		dev->flags = 0;
-		get_file(file);
 		floop_image_close(image);
 		return err;
 	}
@@ -115,6 +115,7 @@ static int bind_image(struct floop_device *dev, struct file *file,
 		dev->flags |= LO_FLAGS_PARTSCAN;
 	if (dev->flags & LO_FLAGS_PARTSCAN)
 		clear_bit(GD_SUPPRESS_PART_SCAN, &disk->state);
+	floop_guard_start(image, dev->want_mapping);
 	/* Pairs with smp_rmb() in floop_image_check_cycle(). */
 	smp_store_release(&dev->state, FLOOP_BOUND);
 
@@ -186,6 +187,8 @@ int floop_configure(struct floop_device *dev, blk_mode_t mode,
 	scan = dev->flags & LO_FLAGS_PARTSCAN;
 	mutex_unlock(&dev->lock);
 
+	/* The image has its own: the lease can't be had before this is gone. */
+	fput(file);
 	if (scan)
 		floop_status_scan(dev);
 	if (!exclusive)
@@ -243,10 +246,10 @@ static struct floop_image *exchange_image(struct floop_device *dev,
 	mutex_unlock(&topology_lock);
 	floop_unfreeze_queue(q, memflags);
 	if (err) {
-		get_file(file);
 		floop_image_close(new);
 		return ERR_PTR(err);
 	}
+	floop_guard_start(new, dev->want_mapping);
 	return old;
 }
 
@@ -286,9 +289,8 @@ int floop_change_fd(struct floop_device *dev, int fd)
 	}
 	dev_set_uevent_suppress(ddev, 0);
 
-	if (err) {
-		fput(file);
-	} else {
+	fput(file);
+	if (!err) {
 		floop_image_close(old);
 		if (scan)
 			floop_status_scan(dev);

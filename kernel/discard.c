@@ -48,12 +48,17 @@ void floop_discard(struct floop_io *io)
 	 * Not vfs_fallocate(): fanotify may keep that waiting for a process,
 	 * which may wait for memory, which may wait for us.
 	 */
-	if (!image->is_bdev)
+	if (!image->is_bdev) {
+		floop_guard_change_begin(image);
 		file_start_write(file);
+	}
 	err = file->f_op->fallocate(file, mode | FALLOC_FL_KEEP_SIZE, pos,
 				    bio->bi_iter.bi_size);
-	if (!image->is_bdev)
+	if (!image->is_bdev) {
 		file_end_write(file);
+		floop_guard_change_end(image, pos >> SECTOR_SHIFT,
+				       bio_sectors(bio));
+	}
 
 	if (err == -EOPNOTSUPP) {
 		set_bit(ilog2(mode), &image->unsupported);

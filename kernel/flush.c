@@ -26,7 +26,15 @@ void floop_flush(struct llist_node *node)
 {
 	struct floop_image *image =
 		llist_entry(node, struct floop_io, node)->image;
-	int err = vfs_fsync(image->file, 1);
+	int err;
+
+	/* What is written from here on is not known to be durable by this. */
+	WRITE_ONCE(image->unsynced, 2);
+	smp_mb();
+	err = vfs_fsync(image->file, 1);
+	if (!err)
+		cmpxchg(&image->unsynced, 2, 0);
+	floop_guard_touch(image);
 
 	while (node) {
 		struct floop_io *io = llist_entry(node, struct floop_io, node);

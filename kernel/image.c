@@ -12,6 +12,7 @@
 #include "image.h"
 #include "io.h"
 #include "names.h"
+#include "remap.h"
 
 int floop_queue_depth = 128;
 static struct kmem_cache *io_cache;
@@ -163,17 +164,20 @@ sector_t floop_image_sectors(struct file *file, loff_t offset,
  * so the file keeps what it has seen of errors.
  *
  * Context: Process context. Sleeps.
+ * Return: 0 or an errno.
  */
-void floop_image_write_back(struct floop_image *image)
+int floop_image_write_back(struct floop_image *image)
 {
 	struct file *file = image->file;
 	errseq_t seen = READ_ONCE(file->f_wb_err);
+	int err = vfs_fsync(file, 0);
 
-	if (!vfs_fsync(file, 0))
-		return;
-	spin_lock(&file->f_lock);
-	file->f_wb_err = seen;
-	spin_unlock(&file->f_lock);
+	if (err) {
+		spin_lock(&file->f_lock);
+		file->f_wb_err = seen;
+		spin_unlock(&file->f_lock);
+	}
+	return err;
 }
 
 /*
@@ -198,7 +202,7 @@ static bool dsync_is_durable(struct file *file)
 /**
  * floop_image_open() - make ready to serve I/O to a file
  * @dev: the device that it is for
- * @file: the file; the image takes over the caller's reference if this succeeds
+ * @file: the file; the image has a descriptor or a reference of its own
  * @offset: where the device begins in the file, in bytes
  * @read_only: whether writes are to fail
  *
@@ -212,6 +216,7 @@ struct floop_image *floop_image_open(struct floop_device *dev,
 				     bool read_only)
 {
 	struct floop_image *image;
+	struct file *own;
 	int err = -ENOMEM;
 
 	image = kzalloc(sizeof(*image), GFP_KERNEL);
@@ -219,7 +224,10 @@ struct floop_image *floop_image_open(struct floop_device *dev,
 		return ERR_PTR(-ENOMEM);
 	image->dev = dev;
 	image->lanes = dev->lanes;
-	image->file = file;
+	own = floop_guard_open(file, read_only);
+	image->own_file = !IS_ERR(own);
+	image->file = image->own_file ? own : get_file(file);
+	file = image->file;
 	image->offset = offset;
 	image->read_only = read_only;
 	image->is_bdev = S_ISBLK(file_inode(file)->i_mode);
@@ -232,14 +240,32 @@ struct floop_image *floop_image_open(struct floop_device *dev,
 	image->bounce_size = max_t(unsigned int, PAGE_SIZE, image->rules.align);
 	image->bounce = kmalloc(image->bounce_size, GFP_KERNEL);
 	if (!image->bounce)
-		goto err_free;
+		goto err_put;
+	image->counts = alloc_percpu(struct floop_counts);
+	if (!image->counts)
+		goto err_bounce;
 	err = mempool_init_slab_pool(&image->ios, floop_queue_depth, io_cache);
 	if (err)
-		goto err_free;
+		goto err_counts;
+	err = floop_remap_make(image);
+	if (err)
+		goto err_ios;
+	err = floop_guard_make(image);
+	if (err)
+		goto err_remap;
+	floop_fill_make(image);
 	return image;
 
-err_free:
+err_remap:
+	floop_remap_free(image);
+err_ios:
+	mempool_exit(&image->ios);
+err_counts:
+	free_percpu(image->counts);
+err_bounce:
 	kfree(image->bounce);
+err_put:
+	fput(file);
 	kfree(image);
 	return ERR_PTR(err);
 }
@@ -249,7 +275,8 @@ err_free:
  * @image: the image; no I/O is in flight, and none comes
  *
  * A worker may still be on its way out of a lane; it no longer looks at the
- * image once it has ended its last I/O.
+ * image once it has ended its last I/O. Mapped I/O holds the guard, not the
+ * queue: it is waited for here.
  *
  * Context: Process context. May sleep. The last close of a device calls it
  * with the disk's open_mutex held.
@@ -257,7 +284,10 @@ err_free:
 void floop_image_close(struct floop_image *image)
 {
 	cancel_work_sync(&image->unsupported_work);
+	floop_guard_free(image);
+	floop_remap_free(image);
 	mempool_exit(&image->ios);
+	free_percpu(image->counts);
 	fput(image->file);
 	mutex_destroy(&image->bounce_lock);
 	kfree(image->bounce);

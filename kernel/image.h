@@ -14,13 +14,26 @@
 #include <linux/workqueue.h>
 
 #include "direct.h"
+#include "fill.h"
+#include "guard.h"
 
 struct floop_device;
 struct floop_lanes;
 
 /**
+ * struct floop_counts - which way I/O went; one of these a CPU
+ * @mapped: bios that went straight to the disk
+ * @file: bios that went through the file system
+ */
+struct floop_counts {
+	u64 mapped;
+	u64 file;
+};
+
+/**
  * struct floop_image - a file, and what serves I/O to it
  * @file: the file; our reference
+ * @own_file: nobody else has that descriptor: it was opened for us
  * @offset: where the device begins in the file, in bytes
  * @read_only: writes fail
  * @is_bdev: the image is a block device
@@ -36,10 +49,18 @@ struct floop_lanes;
  * @unsupported: the FALLOC_FL_* modes, by bit, that the file system turned out
  *	not to have
  * @unsupported_work: takes @unsupported out of the queue's limits
+ * @unsynced: 0 if all that went through the file system is durable; 1 if not; 2
+ *	while it is being made so
+ * @guard: whether the map may be believed
+ * @fill: what is to be put into the map
+ * @remaps: the reserve of what the mapped path has to remember
+ * @splits: the reserve of bios for the mapped path
+ * @counts: which way I/O went
  * @dev: the device
  */
 struct floop_image {
 	struct file *file;
+	bool own_file;
 	loff_t offset;
 	bool read_only;
 	bool is_bdev;
@@ -55,6 +76,12 @@ struct floop_image {
 	unsigned int bounce_size;
 	unsigned long unsupported;
 	struct work_struct unsupported_work;
+	int unsynced;
+	struct floop_guard guard;
+	struct floop_fill fill;
+	mempool_t remaps;
+	struct bio_set splits;
+	struct floop_counts __percpu *counts;
 	struct floop_device *dev;
 };
 
@@ -68,7 +95,7 @@ struct floop_image *floop_image_open(struct floop_device *dev,
 				     struct file *file, loff_t offset,
 				     bool read_only);
 void floop_image_close(struct floop_image *image);
-void floop_image_write_back(struct floop_image *image);
+int floop_image_write_back(struct floop_image *image);
 sector_t floop_image_sectors(struct file *file, loff_t offset,
 			     loff_t size_limit);
 struct block_device *floop_image_disk(struct floop_image *image);

@@ -167,10 +167,13 @@ int floop_limits_change(struct floop_device *dev, unsigned int block_size,
 {
 	struct request_queue *q = dev->disk->queue;
 	struct floop_image *image = dev->image;
-	struct queue_limits lim = queue_limits_start_update(q);
+	struct queue_limits lim;
 	unsigned int memflags;
 	int err;
 
+	/* What is mapped is direct, and was found where it was looked for. */
+	floop_guard_stop(image);
+	lim = queue_limits_start_update(q);
 	if (block_size)
 		fill(image, &lim, block_size);
 	memflags = floop_freeze_queue(q);
@@ -182,6 +185,7 @@ int floop_limits_change(struct floop_device *dev, unsigned int block_size,
 		floop_direct_decide(dev, image, queue_logical_block_size(q),
 				    false);
 	floop_unfreeze_queue(q, memflags);
+	floop_guard_start(image, dev->want_mapping);
 	return err;
 }
 

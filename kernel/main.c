@@ -9,7 +9,9 @@
 #include "control.h"
 #include "device.h"
 #include "image.h"
+#include "map.h"
 #include "names.h"
+#include "remap.h"
 
 static int max_loop = FLOOP_DEVICES_AT_LOAD;
 static bool max_loop_given;
@@ -54,6 +56,12 @@ static const struct kernel_param_ops queue_depth_ops = {
 module_param_cb(hw_queue_depth, &queue_depth_ops, &floop_queue_depth, 0444);
 MODULE_PARM_DESC(hw_queue_depth, "I/Os of a device that have memory in reserve, and that may wait in the file system at once. Default: 128");
 
+module_param_named(mapping, floop_map_default, bool, 0644);
+MODULE_PARM_DESC(mapping, "Map images to the disk where that is safe, unless told otherwise for a device. Default: yes");
+
+module_param_named(map_memory, floop_map_mib, uint, 0644);
+MODULE_PARM_DESC(map_memory, "MiB of memory that the map of an image may take at most; what doesn't fit goes through the file system. Default: 64");
+
 /* Opening a node that has no disk makes the disk, where the kernel asks us. */
 static void floop_probe(dev_t devt)
 {
@@ -77,12 +85,18 @@ static int __init floop_init(void)
 	err = floop_image_init();
 	if (err)
 		return err;
+	err = floop_remap_init();
+	if (err)
+		goto err_image;
+	err = floop_guard_init();
+	if (err)
+		goto err_remap;
 	/* Before the control node, which makes devices of that major. */
 	err = floop_device_register_major(IS_ENABLED(CONFIG_BLOCK_LEGACY_AUTOLOAD) ?
 					  floop_probe : NULL);
 	if (err) {
 		err = -EIO;
-		goto err_image;
+		goto err_guard;
 	}
 	err = floop_control_register();
 	if (err)
@@ -96,6 +110,10 @@ static int __init floop_init(void)
 
 err_major:
 	floop_device_unregister_major();
+err_guard:
+	floop_guard_exit();
+err_remap:
+	floop_remap_exit();
 err_image:
 	floop_image_exit();
 	return err;
@@ -106,6 +124,8 @@ static void __exit floop_exit(void)
 	floop_device_unregister_major();
 	floop_control_unregister();
 	floop_control_remove_all();
+	floop_guard_exit();
+	floop_remap_exit();
 	floop_image_exit();
 }
 

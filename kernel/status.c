@@ -84,6 +84,13 @@ void floop_status_scan(struct floop_device *dev)
 			dev->disk->disk_name, err);
 }
 
+/* The map is as large as the file was when it was begun. */
+static void remap_whole(struct floop_device *dev)
+{
+	floop_guard_stop(dev->image);
+	floop_guard_start(dev->image, dev->want_mapping);
+}
+
 static sector_t shown_sectors(struct floop_device *dev)
 {
 	struct floop_image *image = dev->image;
@@ -217,7 +224,22 @@ int floop_status_set_capacity(struct floop_device *dev)
 	if (dev->state != FLOOP_BOUND)
 		return -ENXIO;
 	floop_status_set_size(dev, shown_sectors(dev));
+	remap_whole(dev);
 	return 0;
+}
+
+/**
+ * floop_status_set_mapping() - turn mapping on or off
+ * @dev: the device
+ * @mapping: which
+ *
+ * Context: Process context, with the device's lock held. Sleeps until the last
+ * mapped I/O has ended.
+ */
+void floop_status_set_mapping(struct floop_device *dev, bool mapping)
+{
+	dev->want_mapping = mapping;
+	remap_whole(dev);
 }
 
 /**

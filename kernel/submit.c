@@ -12,7 +12,9 @@
 #include "image.h"
 #include "io.h"
 #include "lane.h"
+#include "remap.h"
 #include "submit.h"
+#include "trace.h"
 
 /**
  * floop_submit_bio() - take a bio
@@ -49,6 +51,12 @@ void floop_submit_bio(struct bio *bio)
 		return;
 	}
 
+	if (op_is_data(bio_op(bio)) && floop_remap(image, &bio))
+		return;
+	this_cpu_inc(image->counts->file);
+	trace_floop_io_file(image, bio);
+	bio_clear_polled(bio);
+
 	io = mempool_alloc(&image->ios, bio->bi_opf & REQ_NOWAIT ? GFP_NOWAIT :
 								   GFP_NOIO);
 	if (unlikely(!io)) {
@@ -79,6 +87,18 @@ static void end_bio(struct bio *bio)
 	percpu_ref_put(&q->q_usage_counter);
 }
 
+/* The file system has written something: what that means to the mapped path. */
+static void changed(struct floop_image *image, struct bio *bio)
+{
+	/* Pairs with smp_mb() in floop_flush(): before it, or seen by it. */
+	smp_mb();
+	if (READ_ONCE(image->unsynced) != 1)
+		WRITE_ONCE(image->unsynced, 1);
+	if (bio_op(bio) == REQ_OP_WRITE)
+		floop_fill_wrote(image, (image->offset >> SECTOR_SHIFT) +
+				 bio->bi_iter.bi_sector, bio_sectors(bio));
+}
+
 /**
  * floop_io_end() - complete a bio
  * @io: the I/O; gone afterwards
@@ -95,6 +115,8 @@ void floop_io_end(struct floop_io *io, blk_status_t status,
 
 	if (io->flags & FLOOP_IO_COUNTED)
 		bio_end_io_acct(bio, io->start);
+	if (bio_op(bio) != REQ_OP_READ && bio_sectors(bio))
+		changed(image, bio);
 	mempool_free(io, &image->ios);
 	bio->bi_status = status;
 	if (batch)

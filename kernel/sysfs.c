@@ -11,6 +11,7 @@
 #include "device.h"
 #include "image.h"
 #include "names.h"
+#include "status.h"
 #include "sysfs.h"
 
 static struct floop_device *to_floop(struct device *ddev)
@@ -107,6 +108,92 @@ static ssize_t driver_show(struct device *ddev, struct device_attribute *attr,
 	return sysfs_emit(buf, "floop\n");
 }
 
+/* What there is to say of the image, or nothing without one. */
+static ssize_t image_show(struct device *ddev, char *buf,
+			  ssize_t (*show)(struct floop_image *image, char *buf))
+{
+	struct floop_device *dev = to_floop(ddev);
+	ssize_t len = 0;
+
+	spin_lock(&dev->image_lock);
+	if (dev->image)
+		len = show(dev->image, buf);
+	spin_unlock(&dev->image_lock);
+	return len;
+}
+
+#define IMAGE_ATTR_RO(_name, _format, _value)				\
+static ssize_t _name##_of(struct floop_image *image, char *buf)	\
+{									\
+	return sysfs_emit(buf, _format "\n", _value);			\
+}									\
+static ssize_t _name##_show(struct device *ddev,			\
+			    struct device_attribute *attr, char *buf)	\
+{									\
+	return image_show(ddev, buf, _name##_of);			\
+}									\
+static DEVICE_ATTR_RO(_name)
+
+static u64 count_mapped(struct floop_image *image)
+{
+	u64 sum = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		sum += READ_ONCE(per_cpu_ptr(image->counts, cpu)->mapped);
+	return sum;
+}
+
+static u64 count_file(struct floop_image *image)
+{
+	u64 sum = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		sum += READ_ONCE(per_cpu_ptr(image->counts, cpu)->file);
+	return sum;
+}
+
+IMAGE_ATTR_RO(mapped, "%d",
+	      floop_guard_why_not(image) == FLOOP_UNMAPPED_NOT);
+IMAGE_ATTR_RO(mapped_reason, "%s",
+	      floop_guard_say(floop_guard_why_not(image)));
+IMAGE_ATTR_RO(mapped_bytes, "%llu",
+	      (u64)READ_ONCE(image->guard.map.sectors) << SECTOR_SHIFT);
+IMAGE_ATTR_RO(mapped_extents, "%lu", READ_ONCE(image->guard.map.extents));
+IMAGE_ATTR_RO(mapped_memory, "%zu", floop_map_bytes(&image->guard.map));
+IMAGE_ATTR_RO(epochs_begun, "%lu", READ_ONCE(image->guard.begun));
+IMAGE_ATTR_RO(epochs_broken, "%lu", READ_ONCE(image->guard.broken));
+IMAGE_ATTR_RO(ios_mapped, "%llu", count_mapped(image));
+IMAGE_ATTR_RO(ios_file, "%llu", count_file(image));
+
+static ssize_t mapping_show(struct device *ddev, struct device_attribute *attr,
+			    char *buf)
+{
+	return sysfs_emit(buf, "%d\n", READ_ONCE(to_floop(ddev)->want_mapping));
+}
+
+static ssize_t mapping_store(struct device *ddev, struct device_attribute *attr,
+			     const char *buf, size_t len)
+{
+	struct floop_device *dev = to_floop(ddev);
+	bool mapping;
+	int err;
+
+	err = kstrtobool(buf, &mapping);
+	if (err)
+		return err;
+	err = mutex_lock_killable(&dev->lock);
+	if (err)
+		return err;
+	/* Detaching waits for us before it lets go of the image. */
+	if (READ_ONCE(dev->image))
+		floop_status_set_mapping(dev, mapping);
+	mutex_unlock(&dev->lock);
+	return len;
+}
+
+static DEVICE_ATTR_RW(mapping);
 static DEVICE_ATTR_RO(backing_file);
 static DEVICE_ATTR_RO(offset);
 static DEVICE_ATTR_RO(sizelimit);
@@ -125,6 +212,16 @@ static struct attribute *floop_attrs[] = {
 	&dev_attr_dio.attr,
 	&dev_attr_dio_reason.attr,
 	&dev_attr_driver.attr,
+	&dev_attr_mapping.attr,
+	&dev_attr_mapped.attr,
+	&dev_attr_mapped_reason.attr,
+	&dev_attr_mapped_bytes.attr,
+	&dev_attr_mapped_extents.attr,
+	&dev_attr_mapped_memory.attr,
+	&dev_attr_epochs_begun.attr,
+	&dev_attr_epochs_broken.attr,
+	&dev_attr_ios_mapped.attr,
+	&dev_attr_ios_file.attr,
 	NULL,
 };
 

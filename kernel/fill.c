@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Filling the map. What may be mapped is what the file system has allocated,
+ * written, and made durable: it is looked up in an epoch, an fsync makes it
+ * durable, and if it is still the same epoch, it is true and goes into the map.
+ *
+ * The file is looked at in chunks, the ones near to what was missed last first.
+ * A chunk is looked at again when something in it has been written through the
+ * file system.
+ */
+#include <linux/bitmap.h>
+#include <linux/blkdev.h>
+#include <linux/fs.h>
+#include <linux/iomap.h>
+#include <linux/rcupdate.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+
+#include "compat.h"
+#include "fill.h"
+#include "guard.h"
+#include "image.h"
+
+#define CHUNK_SHIFT_LEAST	13U	/* 4 MiB */
+#define CHUNKS_MOST		(1UL << 18)
+#define BATCH			512
+/* How long what was written through the file system waits for the next. */
+#define WROTE_LINGERS		msecs_to_jiffies(200)
+
+/* A range that lies in one piece on the disk; in sectors. */
+struct found {
+	sector_t pos;
+	sector_t nr;
+	sector_t disk;
+};
+
+struct batch {
+	struct floop_image *image;
+	unsigned int nr;
+	bool beyond;	/* the last one goes on behind its chunk */
+	struct found found[BATCH];
+};
+
+static sector_t file_sectors(struct floop_image *image)
+{
+	return i_size_read(file_inode(image->file)) >> SECTOR_SHIFT;
+}
+
+/* Returns false if there is no room for it. */
+static bool batch_add(struct batch *batch, sector_t pos, sector_t nr,
+		      sector_t disk)
+{
+	if (batch->nr) {
+		struct found *last = &batch->found[batch->nr - 1];
+
+		if (last->pos + last->nr == pos &&
+		    last->disk + last->nr == disk) {
+			last->nr += nr;
+			return true;
+		}
+	}
+	if (batch->nr == BATCH)
+		return false;
+	batch->found[batch->nr++] = (struct found){ pos, nr, disk };
+	return true;
+}
+
+/*
+ * Where the file system says that a block is; false where it is not allocated,
+ * not written, or not to be written to in place. In file system blocks.
+ */
+static bool find_block(struct inode *inode, sector_t block, sector_t *disk)
+{
+	*disk = block;
+	return !bmap(inode, disk) && *disk;
+}
+
+/* By extent. Returns where to go on, or 0 if the batch has no more room. */
+static sector_t look_up_extent(struct batch *batch, sector_t pos, sector_t end,
+			       struct iomap *iomap)
+{
+	struct inode *inode = file_inode(batch->image->file);
+	unsigned int shift = inode->i_blkbits - SECTOR_SHIFT;
+	sector_t first, next, disk, block;
+
+	first = max_t(sector_t, iomap->offset >> SECTOR_SHIFT, pos);
+	/* What is behind the end of the file may be freed at any time. */
+	next = min_t(sector_t, (iomap->offset + iomap->length) >> SECTOR_SHIFT,
+		     file_sectors(batch->image));
+	if (iomap->type != IOMAP_MAPPED || iomap->addr == IOMAP_NULL_ADDR ||
+	    iomap->bdev != batch->image->guard.disk ||
+	    (iomap->flags & IOMAP_F_SHARED) || first >= next)
+		return max(next, pos + 1);
+	disk = (iomap->addr >> SECTOR_SHIFT) +
+	       (first - (iomap->offset >> SECTOR_SHIFT));
+	/* The other way to ask says no where blocks are never overwritten. */
+	if (!find_block(inode, first >> shift, &block) ||
+	    block != disk >> shift)
+		return next;
+	if (!batch_add(batch, first, next - first, disk))
+		return 0;
+	batch->beyond = next > end;
+	return next;
+}
+
+/* By block. Returns where to go on, or 0 if the batch has no more room. */
+static sector_t look_up_block(struct batch *batch, sector_t pos)
+{
+	struct inode *inode = file_inode(batch->image->file);
+	unsigned int shift = inode->i_blkbits - SECTOR_SHIFT;
+	sector_t block = pos >> shift, disk;
+
+	if (find_block(inode, block, &disk) &&
+	    !batch_add(batch, block << shift, 1U << shift, disk << shift))
+		return 0;
+	return (block + 1) << shift;
+}
+
+/* Returns false if the batch has no more room, or the epoch has ended. */
+static bool look_up_gap(struct batch *batch, sector_t pos, sector_t end,
+			unsigned long epoch)
+{
+	struct file *file = batch->image->file;
+	struct iomap iomap;
+	loff_t data;
+	int err;
+
+	while (pos < end) {
+		if (!floop_guard_in_epoch(&batch->image->guard, epoch))
+			return false;
+		data = vfs_llseek(file, (loff_t)pos << SECTOR_SHIFT, SEEK_DATA);
+		if (data < 0)
+			return true;
+		pos = max_t(sector_t, pos, data >> SECTOR_SHIFT);
+		data = vfs_llseek(file, (loff_t)pos << SECTOR_SHIFT, SEEK_HOLE);
+		if (data < 0)
+			return true;
+		data = min_t(sector_t, data >> SECTOR_SHIFT, end);
+		while (pos < data) {
+			err = floop_map_blocks(file_inode(file),
+					       (loff_t)pos << SECTOR_SHIFT,
+					       (loff_t)(end - pos) << SECTOR_SHIFT,
+					       &iomap);
+			if (!err)
+				pos = look_up_extent(batch, pos, end, &iomap);
+			else if (err == -EOPNOTSUPP)
+				pos = look_up_block(batch, pos);
+			else
+				return true;
+			if (!pos)
+				return false;
+			cond_resched();
+		}
+		pos = max_t(sector_t, pos, data);
+	}
+	return true;
+}
+
+/* Returns false if something of the chunk is left for the next batch. */
+static bool look_up_chunk(struct batch *batch, unsigned long chunk,
+			  unsigned long epoch)
+{
+	struct floop_image *image = batch->image;
+	sector_t pos = (sector_t)chunk << image->fill.shift;
+	sector_t limit = min(pos + (1UL << image->fill.shift),
+			     file_sectors(image));
+	sector_t end;
+
+	while (floop_map_gap(&image->guard.map, &pos, limit, &end)) {
+		if (!look_up_gap(batch, pos, end, epoch))
+			return false;
+		pos = end;
+	}
+	return true;
+}
+
+/* The next chunk to look at, from the one that was missed last. */
+static unsigned long next_chunk(struct floop_fill *fill)
+{
+	unsigned long near = READ_ONCE(fill->near), chunk;
+
+	chunk = find_next_bit(fill->todo, fill->chunks, near);
+	if (chunk >= fill->chunks)
+		chunk = find_first_bit(fill->todo, fill->chunks);
+	return chunk;
+}
+
+static void mark(struct floop_fill *fill, unsigned long *todo, sector_t pos,
+		 sector_t nr)
+{
+	unsigned long chunk = pos >> fill->shift;
+	unsigned long last = (pos + nr - 1) >> fill->shift;
+
+	for (; chunk <= last && chunk < fill->chunks; chunk++)
+		if (!test_bit(chunk, todo))
+			set_bit(chunk, todo);
+}
+
+/* What was found is durable, and true if it is still the same epoch. */
+static void batch_enter(struct batch *batch, unsigned long epoch)
+{
+	struct floop_image *image = batch->image;
+	struct floop_guard *guard = &image->guard;
+	unsigned int i = 0;
+	int err = 0;
+
+	if (floop_image_write_back(image))
+		goto again;
+	mutex_lock(&guard->map.lock);
+	if (floop_guard_in_epoch(guard, epoch)) {
+		for (; i < batch->nr && !err; i++)
+			err = floop_map_add(&guard->map, batch->found[i].pos,
+					    batch->found[i].nr,
+					    batch->found[i].disk);
+		if (err)
+			WRITE_ONCE(image->fill.full, true);
+	}
+	mutex_unlock(&guard->map.lock);
+	if (i == batch->nr)
+		return;
+again:
+	for (; i < batch->nr; i++)
+		mark(&image->fill, image->fill.todo, batch->found[i].pos,
+		     batch->found[i].nr);
+}
+
+static void fill_work(struct work_struct *work)
+{
+	struct floop_image *image = container_of(to_delayed_work(work),
+						 struct floop_image, fill.work);
+	struct floop_fill *fill = &image->fill;
+	unsigned long epoch, chunk, chunks = 0;
+	struct batch *batch;
+	unsigned int memflags;
+	bool more = true;
+
+	epoch = READ_ONCE(image->guard.epoch);
+	if (!floop_guard_in_epoch(&image->guard, epoch) || READ_ONCE(fill->full))
+		return;
+
+	memflags = memalloc_noio_save();
+	batch = kvmalloc(sizeof(*batch), GFP_KERNEL);
+	if (!batch)
+		goto restore;
+	batch->image = image;
+	batch->nr = 0;
+	batch->beyond = false;
+	while (more && !batch->beyond) {
+		chunk = next_chunk(fill);
+		if (chunk >= fill->chunks)
+			break;
+		/* Before the look: what is written from here on marks it again. */
+		clear_bit(chunk, fill->todo);
+		smp_mb__after_atomic();
+		more = look_up_chunk(batch, chunk, epoch);
+		if (!more)
+			set_bit(chunk, fill->todo);
+		chunks++;
+	}
+	if (batch->nr)
+		batch_enter(batch, epoch);
+	kvfree(batch);
+	/* One batch after the other, with others' work in between. */
+	if (chunks && floop_guard_in_epoch(&image->guard, epoch) &&
+	    next_chunk(fill) < fill->chunks)
+		floop_guard_queue(&fill->work, 0);
+restore:
+	memalloc_noio_restore(memflags);
+}
+
+/**
+ * floop_fill_make() - prepare an image's fill
+ * @image: the image
+ */
+void floop_fill_make(struct floop_image *image)
+{
+	INIT_DELAYED_WORK(&image->fill.work, fill_work);
+	disable_delayed_work(&image->fill.work);
+}
+
+/**
+ * floop_fill_start() - have all of the image looked at, once an epoch begins
+ * @image: the image
+ *
+ * Context: Process context. May sleep.
+ * Return: 0 or -ENOMEM.
+ */
+int floop_fill_start(struct floop_image *image)
+{
+	struct floop_fill *fill = &image->fill;
+	sector_t sectors = file_sectors(image);
+	unsigned long *todo;
+
+	fill->shift = CHUNK_SHIFT_LEAST;
+	while (sectors >> fill->shift >= CHUNKS_MOST)
+		fill->shift++;
+	fill->chunks = (sectors >> fill->shift) + 1;
+	fill->near = 0;
+	fill->full = false;
+	todo = bitmap_alloc(fill->chunks, GFP_KERNEL);
+	if (!todo)
+		return -ENOMEM;
+	bitmap_fill(todo, fill->chunks);
+	/* Pairs with the address dependency in floop_fill_wrote(). */
+	smp_store_release(&fill->todo, todo);
+	enable_delayed_work(&fill->work);
+	return 0;
+}
+
+/**
+ * floop_fill_stop() - look up nothing any more
+ * @image: the image; if it is in use, I/O to it may still call
+ *	floop_fill_wrote()
+ *
+ * Context: Process context. Sleeps.
+ */
+void floop_fill_stop(struct floop_image *image)
+{
+	struct floop_fill *fill = &image->fill;
+	unsigned long *todo = fill->todo;
+
+	if (!todo)
+		return;
+	disable_delayed_work_sync(&fill->work);
+	WRITE_ONCE(fill->todo, NULL);
+	kvfree_rcu_mightsleep(todo);
+}
+
+/**
+ * floop_fill_kick() - go on looking
+ * @image: an image whose epoch has begun
+ *
+ * Context: Any.
+ */
+void floop_fill_kick(struct floop_image *image)
+{
+	if (!image->is_bdev)
+		floop_guard_queue(&image->fill.work, 0);
+}
+
+/**
+ * floop_fill_again() - forget what has been looked at
+ * @image: an image with nothing in its map
+ *
+ * Context: Process context; the fill is not running, or about to find that
+ * its epoch is over.
+ */
+void floop_fill_again(struct floop_image *image)
+{
+	bitmap_fill(image->fill.todo, image->fill.chunks);
+	image->fill.full = false;
+}
+
+/**
+ * floop_fill_missed() - look here first
+ * @image: the image, in an epoch
+ * @pos: the sector of its file that isn't mapped
+ *
+ * Context: Any. Cheap, and of no consequence if it comes too often.
+ */
+void floop_fill_missed(struct floop_image *image, sector_t pos)
+{
+	unsigned long chunk = pos >> image->fill.shift;
+
+	if (READ_ONCE(image->fill.near) != chunk)
+		WRITE_ONCE(image->fill.near, chunk);
+}
+
+/**
+ * floop_fill_wrote() - something was written through the file system
+ * @image: the image
+ * @pos: where, in sectors of its file
+ * @nr: how much, in sectors
+ *
+ * Context: Any, interrupts included.
+ */
+void floop_fill_wrote(struct floop_image *image, sector_t pos, sector_t nr)
+{
+	struct floop_fill *fill = &image->fill;
+	unsigned long *todo;
+
+	rcu_read_lock();
+	todo = READ_ONCE(fill->todo);
+	if (todo && !READ_ONCE(fill->full)) {
+		mark(fill, todo, pos, nr);
+		if (!delayed_work_pending(&fill->work))
+			floop_guard_queue(&fill->work, WROTE_LINGERS);
+	}
+	rcu_read_unlock();
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The extent map: a maple tree read under RCU. An entry is the distance from a
+ * sector of the file to its sector on the disk, so neighbours that are
+ * contiguous on the disk have the same entry and become one range.
+ */
+#include <linux/sizes.h>
+#include <linux/xarray.h>
+
+#include "map.h"
+
+unsigned int floop_map_mib = 64;
+bool floop_map_default = true;
+
+/*
+ * A range and the gap next to it take a pivot and a slot each, 32 bytes, in
+ * nodes that are half full after insertions in no order (maple_range_64).
+ */
+#define EXTENT_BYTES	64UL
+
+/* Distances may be negative, the values in a tree may not. */
+#define BIAS		(1ULL << 61)
+
+static void *to_entry(sector_t pos, sector_t disk)
+{
+	return xa_mk_value(disk - pos + BIAS);
+}
+
+static sector_t to_disk(void *entry, sector_t pos)
+{
+	return xa_to_value(entry) - BIAS + pos;
+}
+
+/**
+ * floop_map_init() - begin with nothing mapped
+ * @map: the map
+ */
+void floop_map_init(struct floop_map *map)
+{
+	mt_init_flags(&map->tree, MT_FLAGS_USE_RCU);
+	mutex_init(&map->lock);
+}
+
+/**
+ * floop_map_exit() - free a map
+ * @map: the map; nobody uses it any more
+ */
+void floop_map_exit(struct floop_map *map)
+{
+	mtree_destroy(&map->tree);
+	mutex_destroy(&map->lock);
+}
+
+/**
+ * floop_map_find() - where is this sector?
+ * @map: the map
+ * @pos: a sector of the file
+ * @disk: set to the disk's sector if it is mapped
+ * @end: set to the first sector behind @pos that this is not true of any more
+ *
+ * Context: Any; under rcu_read_lock() if the map may change.
+ * Return: whether it is mapped.
+ */
+bool floop_map_find(struct floop_map *map, sector_t pos, sector_t *disk,
+		    sector_t *end)
+{
+	MA_STATE(mas, &map->tree, pos, pos);
+	void *entry = mas_walk(&mas);
+
+	*end = (sector_t)mas.last + 1 ?: mas.last;
+	if (!entry)
+		return false;
+	*disk = to_disk(entry, pos);
+	return true;
+}
+
+/**
+ * floop_map_bytes() - the memory that a map takes, at most
+ * @map: the map
+ *
+ * Return: bytes.
+ */
+size_t floop_map_bytes(const struct floop_map *map)
+{
+	return READ_ONCE(map->extents) * EXTENT_BYTES;
+}
+
+/**
+ * floop_map_add() - map a range
+ * @map: the map
+ * @pos: its first sector in the file
+ * @nr: its length, in sectors
+ * @disk: its first sector on the disk
+ *
+ * What is mapped already is where it was, or it would have been taken out.
+ *
+ * Context: Process context, with @map->lock held. May sleep.
+ * Return: 0; -ENOSPC for more than the bound on the map's memory; -ENOMEM.
+ */
+int floop_map_add(struct floop_map *map, sector_t pos, sector_t nr,
+		  sector_t disk)
+{
+	unsigned long first = pos, last = pos + nr - 1, extents = 1;
+	/* From one before to one behind: neighbours become one range. */
+	MA_STATE(mas, &map->tree, first - !!first, first - !!first);
+	void *entry = to_entry(pos, disk), *old;
+	sector_t sectors = nr;
+	int err;
+
+	if (floop_map_bytes(map) + EXTENT_BYTES > floop_map_mib * (size_t)SZ_1M)
+		return -ENOSPC;
+
+	rcu_read_lock();
+	mas_for_each(&mas, old, last + 1) {
+		if (old != entry)
+			continue;
+		first = min(first, mas.index);
+		last = max(last, mas.last);
+		extents--;
+		sectors -= mas.last - mas.index + 1;
+	}
+	rcu_read_unlock();
+
+	sectors += last - first + 1 - nr;
+	err = mtree_store_range(&map->tree, first, last, entry, GFP_KERNEL);
+	if (err)
+		return err;
+	WRITE_ONCE(map->extents, map->extents + extents);
+	WRITE_ONCE(map->sectors, map->sectors + sectors);
+	return 0;
+}
+
+/**
+ * floop_map_clear() - map nothing any more
+ * @map: the map
+ *
+ * Context: Process context, with @map->lock held. Never fails: it needs no
+ * memory.
+ */
+void floop_map_clear(struct floop_map *map)
+{
+	mtree_destroy(&map->tree);
+	WRITE_ONCE(map->extents, 0);
+	WRITE_ONCE(map->sectors, 0);
+}
+
+/**
+ * floop_map_remove() - unmap a range
+ * @map: the map
+ * @pos: its first sector in the file
+ * @nr: its length, in sectors
+ *
+ * Context: Process context, with @map->lock held. May sleep.
+ * Return: false if there was no memory to unmap a part, and all is unmapped.
+ */
+bool floop_map_remove(struct floop_map *map, sector_t pos, sector_t nr)
+{
+	unsigned long first = pos, last = pos + nr - 1;
+	MA_STATE(mas, &map->tree, first, first);
+	sector_t sectors = map->sectors;
+	long extents = map->extents;
+	void *old;
+
+	rcu_read_lock();
+	mas_for_each(&mas, old, last) {
+		sectors -= min(mas.last, last) - max(mas.index, first) + 1;
+		extents += (mas.index < first) + (mas.last > last) - 1;
+	}
+	rcu_read_unlock();
+
+	if (sectors == map->sectors)
+		return true;
+	if (mtree_store_range(&map->tree, first, last, NULL, GFP_KERNEL)) {
+		floop_map_clear(map);
+		return false;
+	}
+	WRITE_ONCE(map->extents, extents);
+	WRITE_ONCE(map->sectors, sectors);
+	return true;
+}
+
+/**
+ * floop_map_gap() - the next range that isn't mapped
+ * @map: the map
+ * @pos: where to look from, in sectors of the file; set to where the gap begins
+ * @limit: where to stop looking
+ * @end: set to the end of the gap, at most @limit
+ *
+ * Context: Any.
+ * Return: false if all up to @limit is mapped.
+ */
+bool floop_map_gap(struct floop_map *map, sector_t *pos, sector_t limit,
+		   sector_t *end)
+{
+	sector_t disk;
+	bool mapped;
+
+	while (*pos < limit) {
+		rcu_read_lock();
+		mapped = floop_map_find(map, *pos, &disk, end);
+		rcu_read_unlock();
+		if (!mapped) {
+			*end = min(*end, limit);
+			return true;
+		}
+		*pos = *end;
+	}
+	return false;
+}

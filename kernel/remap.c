@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The mapped path. In an epoch (guard.h) a bio whose sectors are in the map is
+ * pointed at the disk's own, in its submitter's context, and goes on as it is:
+ * flags, priority, write hint and cookie are the disk's to see. There is no
+ * clone. What the bio said of its end is put aside and given back at the end.
+ */
+#include <linux/blkdev.h>
+#include <linux/fs.h>
+#include <linux/mempool.h>
+#include <linux/slab.h>
+
+#include "compat.h"
+#include "device.h"
+#include "fill.h"
+#include "guard.h"
+#include "image.h"
+#include "io.h"
+#include "names.h"
+#include "remap.h"
+#include "trace.h"
+
+/* Memory in reserve for so many I/Os of an image; more find some elsewhere. */
+#define RESERVE		16
+
+static struct kmem_cache *remap_cache;
+
+/**
+ * struct remap - what a bio said before it was pointed elsewhere
+ * @end_io: its bi_end_io
+ * @private: its bi_private
+ * @bdev: its bi_bdev
+ * @image: the image; of whose guard it holds a reference
+ * @start: when it came, in jiffies, or 0: the disk's statistics don't know of it
+ * @frozen_out: it holds freeze protection of the image's file system
+ */
+struct remap {
+	bio_end_io_t *end_io;
+	void *private;
+	struct block_device *bdev;
+	struct floop_image *image;
+	unsigned long start;
+	bool frozen_out;
+};
+
+static void remap_end(struct bio *bio)
+{
+	struct remap *remap = bio->bi_private;
+	struct floop_image *image = remap->image;
+
+	bio->bi_end_io = remap->end_io;
+	bio->bi_private = remap->private;
+	bio->bi_bdev = remap->bdev;
+	/* The disk has told of its own; this is the device's. */
+	bio_set_flag(bio, BIO_TRACE_COMPLETION);
+	if (remap->start)
+		bio_end_io_acct(bio, remap->start);
+	if (remap->frozen_out) {
+		struct super_block *sb = file_inode(image->file)->i_sb;
+
+		__sb_writers_acquired(sb, SB_FREEZE_WRITE);
+		sb_end_write(sb);
+	}
+	mempool_free(remap, &image->remaps);
+	/* The image may be gone from here on. */
+	percpu_ref_put(&image->guard.users);
+	bio_endio(bio);
+}
+
+/*
+ * A write keeps the file system below from being frozen, as every write to it
+ * does. Returns false where it is frozen, or not to be written to any more.
+ */
+static bool protect(struct floop_image *image)
+{
+	struct super_block *sb = file_inode(image->file)->i_sb;
+
+	if (unlikely(sb_rdonly(sb)) || unlikely(!sb_start_write_trylock(sb)))
+		return false;
+	/* It is let go by who completes the bio: lockdep is told, as for AIO. */
+	__sb_writers_release(sb, SB_FREEZE_WRITE);
+	if (!READ_ONCE(image->guard.times_due))
+		WRITE_ONCE(image->guard.times_due, true);
+	return true;
+}
+
+/*
+ * The disk's sector for a bio, and the first that is not contiguous with it. A
+ * flush has no place.
+ */
+static bool find(struct floop_image *image, struct bio *bio, sector_t *disk,
+		 sector_t *nr)
+{
+	sector_t pos = (image->offset >> SECTOR_SHIFT) + bio->bi_iter.bi_sector;
+	bool mapped;
+
+	if (!bio_sectors(bio)) {
+		*disk = 0;
+		*nr = 0;
+		return true;
+	}
+	rcu_read_lock();
+	mapped = floop_map_find(&image->guard.map, pos, disk, nr);
+	rcu_read_unlock();
+	*nr -= pos;
+	if (!mapped)
+		floop_fill_missed(image, pos);
+	return mapped;
+}
+
+/* Can this bio be served in parts? Part of one that may not wait is none. */
+static bool may_split(struct bio *bio)
+{
+	return !(bio->bi_opf & (REQ_NOWAIT | REQ_POLLED | REQ_PREFLUSH |
+				REQ_ATOMIC));
+}
+
+/*
+ * Cut off what is alike at the front of a bio. The rest comes back to us, when
+ * the front has been submitted: nothing waits for memory while it holds some.
+ */
+static struct bio *split(struct floop_image *image, struct bio *bio,
+			 sector_t nr)
+{
+	struct bio *front = bio_split(bio, nr, GFP_NOIO, &image->splits);
+
+	if (IS_ERR_OR_NULL(front))
+		return NULL;
+	bio_chain(front, bio);
+	submit_bio_noacct(bio);
+	return front;
+}
+
+static void submit(struct floop_image *image, struct bio *bio,
+		   struct remap *remap, sector_t disk)
+{
+	remap->end_io = bio->bi_end_io;
+	remap->private = bio->bi_private;
+	remap->bdev = bio->bi_bdev;
+	remap->image = image;
+	remap->start = 0;
+	if (blk_queue_io_stat(bdev_get_queue(bio->bi_bdev)) &&
+	    bio_sectors(bio))
+		remap->start = bio_start_io_acct(bio);
+	trace_floop_io_mapped(image, bio);
+	this_cpu_inc(image->counts->mapped);
+
+	bio->bi_end_io = remap_end;
+	bio->bi_private = remap;
+	bio->bi_iter.bi_sector = disk;
+	/* Each device counts it once. */
+	bio_clear_flag(bio, BIO_CGROUP_ACCT);
+	bio_set_dev(bio, image->guard.disk);
+	submit_bio_noacct(bio);
+}
+
+/**
+ * floop_remap() - send a bio to the disk, if it can be
+ * @image: the image
+ * @bio: a read, a write or a flush; not changed if it can't be. If only its
+ *	front is alike, the rest has been submitted again and @bio is set to the
+ *	front
+ *
+ * Context: Process context, in ->submit_bio. Waits for memory of a reserve,
+ * which comes back as I/O completes; with REQ_NOWAIT it doesn't wait.
+ * Return: false if it has to go through the file system.
+ */
+bool floop_remap(struct floop_image *image, struct bio **bio)
+{
+	struct floop_guard *guard = &image->guard;
+	blk_opf_t opf = (*bio)->bi_opf;
+	struct remap *remap;
+	sector_t disk, nr;
+	bool mapped;
+
+	if (!percpu_ref_tryget_live(&guard->users))
+		return false;
+	/* What the file system has written it also has to make durable. */
+	if ((opf & REQ_PREFLUSH) && READ_ONCE(image->unsynced))
+		goto unmapped;
+	if ((opf & REQ_NOWAIT) && !bdev_nowait(guard->disk))
+		goto unmapped;
+	mapped = find(image, *bio, &disk, &nr);
+	if (unlikely(nr < bio_sectors(*bio))) {
+		struct bio *front;
+
+		if (!may_split(*bio))
+			goto unmapped;
+		front = split(image, *bio, nr);
+		if (!front)
+			goto unmapped;
+		*bio = front;
+	}
+	if (!mapped)
+		goto unmapped;
+
+	remap = mempool_alloc(&image->remaps,
+			      opf & REQ_NOWAIT ? GFP_NOWAIT : GFP_NOIO);
+	if (unlikely(!remap)) {
+		percpu_ref_put(&guard->users);
+		bio_wouldblock_error(*bio);
+		return true;
+	}
+	remap->frozen_out = op_is_write(opf) && !image->is_bdev &&
+			    bio_sectors(*bio);
+	if (remap->frozen_out && !protect(image)) {
+		mempool_free(remap, &image->remaps);
+		goto unmapped;
+	}
+	if (opf & REQ_PREFLUSH)
+		floop_guard_touch(image);
+	submit(image, *bio, remap, disk);
+	return true;
+
+unmapped:
+	percpu_ref_put(&guard->users);
+	return false;
+}
+
+/**
+ * floop_remap_make() - prepare an image's reserves
+ * @image: the image
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int floop_remap_make(struct floop_image *image)
+{
+	int err;
+
+	err = mempool_init_slab_pool(&image->remaps, RESERVE, remap_cache);
+	if (err)
+		return err;
+	err = bioset_init(&image->splits, RESERVE, 0, 0);
+	if (err)
+		mempool_exit(&image->remaps);
+	return err;
+}
+
+/**
+ * floop_remap_free() - undo floop_remap_make()
+ * @image: the image; no I/O is in flight
+ */
+void floop_remap_free(struct floop_image *image)
+{
+	bioset_exit(&image->splits);
+	mempool_exit(&image->remaps);
+}
+
+/**
+ * floop_remap_init() - set up what all images share
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int floop_remap_init(void)
+{
+	remap_cache = kmem_cache_create(FLOOP_NAME "_remap",
+					sizeof(struct remap), 0,
+					SLAB_HWCACHE_ALIGN, NULL);
+	return remap_cache ? 0 : -ENOMEM;
+}
+
+/**
+ * floop_remap_exit() - undo floop_remap_init()
+ */
+void floop_remap_exit(void)
+{
+	kmem_cache_destroy(remap_cache);
+}
