@@ -20,6 +20,7 @@
 #include "fill.h"
 #include "guard.h"
 #include "image.h"
+#include "rules.h"
 
 #define CHUNK_SHIFT_LEAST	13U	/* 4 MiB */
 #define CHUNKS_MOST		(1UL << 18)
@@ -75,6 +76,13 @@ static bool find_block(struct inode *inode, sector_t block, sector_t *disk)
 	return !bmap(inode, disk) && *disk;
 }
 
+static bool is_written(struct iomap *iomap)
+{
+	return iomap->type == IOMAP_MAPPED ||
+	       (iomap->type == IOMAP_UNWRITTEN &&
+		!floop_rule_holds(FLOOP_RULE_WRITTEN));
+}
+
 /* By extent. Returns where to go on, or 0 if the batch has no more room. */
 static sector_t look_up_extent(struct batch *batch, sector_t pos, sector_t end,
 			       struct iomap *iomap)
@@ -87,15 +95,16 @@ static sector_t look_up_extent(struct batch *batch, sector_t pos, sector_t end,
 	/* What is behind the end of the file may be freed at any time. */
 	next = min_t(sector_t, (iomap->offset + iomap->length) >> SECTOR_SHIFT,
 		     file_sectors(batch->image));
-	if (iomap->type != IOMAP_MAPPED || iomap->addr == IOMAP_NULL_ADDR ||
+	if (!is_written(iomap) || iomap->addr == IOMAP_NULL_ADDR ||
 	    iomap->bdev != batch->image->guard.disk ||
 	    (iomap->flags & IOMAP_F_SHARED) || first >= next)
 		return max(next, pos + 1);
 	disk = (iomap->addr >> SECTOR_SHIFT) +
 	       (first - (iomap->offset >> SECTOR_SHIFT));
 	/* The other way to ask says no where blocks are never overwritten. */
-	if (!find_block(inode, first >> shift, &block) ||
-	    block != disk >> shift)
+	if (iomap->type == IOMAP_MAPPED &&
+	    (!find_block(inode, first >> shift, &block) ||
+	     block != disk >> shift))
 		return next;
 	if (!batch_add(batch, first, next - first, disk))
 		return 0;
@@ -204,7 +213,8 @@ static void batch_enter(struct batch *batch, unsigned long epoch)
 	unsigned int i = 0;
 	int err = 0;
 
-	if (floop_image_write_back(image))
+	if (floop_rule_holds(FLOOP_RULE_DURABLE) &&
+	    floop_image_write_back(image))
 		goto again;
 	mutex_lock(&guard->map.lock);
 	if (floop_guard_in_epoch(guard, epoch)) {

@@ -33,6 +33,7 @@
 #include "guard.h"
 #include "image.h"
 #include "names.h"
+#include "rules.h"
 #include "trace.h"
 
 #define RETRY_FIRST	msecs_to_jiffies(10)
@@ -60,6 +61,8 @@ static bool lease_break(struct floop_image *image)
 {
 	struct floop_guard *guard = &image->guard;
 
+	if (!floop_rule_holds(FLOOP_RULE_BREAK))
+		return true;
 	spin_lock(&guard->lock);
 	switch (guard->state) {
 	case FLOOP_GUARD_MAPPED:
@@ -77,8 +80,10 @@ static bool lease_break(struct floop_image *image)
 		spin_unlock(&guard->lock);
 		return true;
 	}
-	inode_dio_begin(file_inode(image->file));
-	guard->dio_held = true;
+	if (floop_rule_holds(FLOOP_RULE_DRAIN)) {
+		inode_dio_begin(file_inode(image->file));
+		guard->dio_held = true;
+	}
 	guard->state = FLOOP_GUARD_BROKEN;
 	guard->epoch++;
 	guard->broken++;
@@ -180,9 +185,12 @@ static enum floop_unmapped take_leases(struct floop_image *image)
 {
 	int err;
 
+	if (!floop_rule_holds(FLOOP_RULE_LEASE))
+		return FLOOP_UNMAPPED_NOT;
 	err = take_lease(image->file, image->read_only ? F_RDLCK : F_WRLCK,
 			 FL_LEASE, image, &open_lease_ops);
-	if (!err && image->read_only && is_xfs(file_inode(image->file)))
+	if (!err && image->read_only && is_xfs(file_inode(image->file)) &&
+	    floop_rule_holds(FLOOP_RULE_LAYOUT))
 		err = take_lease(image->file, F_RDLCK, FL_LAYOUT, &image->guard,
 				 &layout_lease_ops);
 	switch (err) {
@@ -344,8 +352,8 @@ static void drain_work(struct work_struct *work)
 	struct floop_image *image = container_of(work, struct floop_image,
 						 guard.drain_work);
 	struct floop_guard *guard = &image->guard;
+	bool drained, dio_held;
 	unsigned int memflags;
-	bool drained;
 
 	spin_lock(&guard->lock);
 	drained = guard->state == FLOOP_GUARD_BROKEN &&
@@ -356,21 +364,25 @@ static void drain_work(struct work_struct *work)
 
 	memflags = memalloc_noio_save();
 	/* What the other opener has read meanwhile may be older than our writes. */
-	invalidate_inode_pages2(image->file->f_mapping);
+	if (floop_rule_holds(FLOOP_RULE_CACHE))
+		invalidate_inode_pages2(image->file->f_mapping);
 	mutex_lock(&guard->map.lock);
-	floop_map_clear(&guard->map);
+	if (floop_rule_holds(FLOOP_RULE_CLEAR))
+		floop_map_clear(&guard->map);
 	floop_fill_again(image);
 	mutex_unlock(&guard->map.lock);
 	give_leases_back(image);
 	trace_floop_epoch_drain(image);
 
 	spin_lock(&guard->lock);
+	dio_held = guard->dio_held;
 	guard->dio_held = false;
 	guard->state = FLOOP_GUARD_WAITING;
 	guard->why_not = FLOOP_UNMAPPED_OPENED;
 	if (time_after(jiffies, guard->began + RETRY_LAST))
 		guard->retry = RETRY_FIRST;
-	inode_dio_end(file_inode(image->file));
+	if (dio_held)
+		inode_dio_end(file_inode(image->file));
 	retry_later(guard);
 	spin_unlock(&guard->lock);
 	floop_guard_touch(image);
@@ -408,16 +420,8 @@ void floop_guard_touch(struct floop_image *image)
 		queue_work(begin_wq, &image->guard.times_work);
 }
 
-/**
- * floop_guard_change_begin() - before the image's blocks change by our hand
- * @image: the image
- *
- * Until floop_guard_change_end() nothing is mapped. Mapped I/O that was in flight
- * has ended on return.
- *
- * Context: Process context. Sleeps for as long as the disk takes.
- */
-void floop_guard_change_begin(struct floop_image *image)
+/* Nothing is mapped until guard->changes is 0 again; what was in flight has ended. */
+static void end_mapped(struct floop_image *image)
 {
 	struct floop_guard *guard = &image->guard;
 	bool wait;
@@ -439,6 +443,21 @@ void floop_guard_change_begin(struct floop_image *image)
 }
 
 /**
+ * floop_guard_change_begin() - before the image's blocks change by our hand
+ * @image: the image
+ *
+ * Until floop_guard_change_end() nothing is mapped. Mapped I/O that was in flight
+ * has ended on return.
+ *
+ * Context: Process context. Sleeps for as long as the disk takes.
+ */
+void floop_guard_change_begin(struct floop_image *image)
+{
+	if (floop_rule_holds(FLOOP_RULE_CHANGES))
+		end_mapped(image);
+}
+
+/**
  * floop_guard_change_end() - after the image's blocks have changed by our hand
  * @image: the image
  * @pos: the first sector of the image's file that isn't what it was
@@ -451,6 +470,8 @@ void floop_guard_change_end(struct floop_image *image, sector_t pos,
 {
 	struct floop_guard *guard = &image->guard;
 
+	if (!floop_rule_holds(FLOOP_RULE_CHANGES))
+		return;
 	mutex_lock(&guard->map.lock);
 	if (!floop_map_remove(&guard->map, pos, nr))
 		floop_fill_again(image);
@@ -475,6 +496,8 @@ bool floop_guard_in_epoch(struct floop_guard *guard, unsigned long epoch)
 {
 	bool same;
 
+	if (!floop_rule_holds(FLOOP_RULE_EPOCH))
+		return true;
 	spin_lock(&guard->lock);
 	same = guard->state == FLOOP_GUARD_MAPPED && guard->epoch == epoch;
 	spin_unlock(&guard->lock);
@@ -574,7 +597,7 @@ void floop_guard_stop(struct floop_image *image)
 	cancel_delayed_work_sync(&guard->begin_work);
 	cancel_delayed_work_sync(&guard->resume_work);
 	floop_fill_stop(image);
-	floop_guard_change_begin(image);
+	end_mapped(image);
 	give_leases_back(image);
 	/* If it was broken, other openers wait for what this does. */
 	flush_work(&guard->drain_work);

@@ -12,6 +12,7 @@
 #include "map.h"
 #include "names.h"
 #include "remap.h"
+#include "rules.h"
 
 static int max_loop = FLOOP_DEVICES_AT_LOAD;
 static bool max_loop_given;
@@ -61,6 +62,12 @@ MODULE_PARM_DESC(mapping, "Map images to the disk where that is safe, unless tol
 
 module_param_named(map_memory, floop_map_mib, uint, 0644);
 MODULE_PARM_DESC(map_memory, "MiB of memory that the map of an image may take at most; what doesn't fit goes through the file system. Default: 64");
+
+#ifdef FLOOP_DEBUG
+unsigned long floop_rules_broken;
+module_param_named(break_rules, floop_rules_broken, ulong, 0644);
+MODULE_PARM_DESC(break_rules, "A bit for each rule of the guard that is not to hold (rules.h): loses data");
+#endif
 
 /* Opening a node that has no disk makes the disk, where the kernel asks us. */
 static void floop_probe(dev_t devt)

@@ -18,6 +18,7 @@
 #include "io.h"
 #include "names.h"
 #include "remap.h"
+#include "rules.h"
 #include "trace.h"
 
 /* Memory in reserve for so many I/Os of an image; more find some elsewhere. */
@@ -176,7 +177,8 @@ bool floop_remap(struct floop_image *image, struct bio **bio)
 	if (!percpu_ref_tryget_live(&guard->users))
 		return false;
 	/* What the file system has written it also has to make durable. */
-	if ((opf & REQ_PREFLUSH) && READ_ONCE(image->unsynced))
+	if ((opf & REQ_PREFLUSH) && READ_ONCE(image->unsynced) &&
+	    floop_rule_holds(FLOOP_RULE_FLUSH))
 		goto unmapped;
 	if ((opf & REQ_NOWAIT) && !bdev_nowait(guard->disk))
 		goto unmapped;
@@ -202,7 +204,8 @@ bool floop_remap(struct floop_image *image, struct bio **bio)
 		return true;
 	}
 	remap->frozen_out = op_is_write(opf) && !image->is_bdev &&
-			    bio_sectors(*bio);
+			    bio_sectors(*bio) &&
+			    floop_rule_holds(FLOOP_RULE_FREEZE);
 	if (remap->frozen_out && !protect(image)) {
 		mempool_free(remap, &image->remaps);
 		goto unmapped;

@@ -38,8 +38,15 @@ void floop_submit_bio(struct bio *bio)
 		goto io_error;
 	switch (bio_op(bio)) {
 	case REQ_OP_READ:
+		if (floop_remap(image, &bio))
+			return;
 		break;
 	case REQ_OP_WRITE:
+		if (unlikely(image->read_only))
+			goto io_error;
+		if (floop_remap(image, &bio))
+			return;
+		break;
 	case REQ_OP_DISCARD:
 	case REQ_OP_WRITE_ZEROES:
 		if (unlikely(image->read_only))
@@ -51,8 +58,6 @@ void floop_submit_bio(struct bio *bio)
 		return;
 	}
 
-	if (op_is_data(bio_op(bio)) && floop_remap(image, &bio))
-		return;
 	this_cpu_inc(image->counts->file);
 	trace_floop_io_file(image, bio);
 	bio_clear_polled(bio);

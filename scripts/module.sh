@@ -1,7 +1,7 @@
 #!/bin/bash
 # Usage: module.sh KVER. Build the module for the guest's kernel KVER (Debian's, or a debug kernel),
-# inside the guest root and from a copy of kernel/, into build/modules/KVER/{floop,loop}.ko; only
-# if its sources changed. What it was built from stays in KVER.build/, with debug information.
+# inside the guest root and from a copy of kernel/, into build/modules/KVER/{floop,loop,floop-debug}.ko;
+# only if its sources changed. What it was built from stays in KVER.build/, with debug information.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -29,8 +29,8 @@ build()
 	as_root rm -rf "$work"
 	mkdir -p "$work" "$out"
 	cp -r "$PROJECT/kernel/." "$work/"
-	in_root make -s -j"$(nproc)" -C "$work" KVER="$kver" KDIR="$headers" W=1
-	for module in floop loop; do
+	in_root make -s -j"$(nproc)" -C "$work" KVER="$kver" KDIR="$headers" W=1 all floop-debug.ko
+	for module in floop loop floop-debug; do
 		in_root strip -g -o "$out/$module.ko.new" "$work/$module.ko"
 		mv "$out/$module.ko.new" "$out/$module.ko"
 	done
