@@ -23,6 +23,8 @@ PAGE = PROJECT / "docs/benchmarks.md"
 TITLES = {
     "ram": "the RAM disk (brd)",
     "file": "the file, through xfs",
+    "dm-linear": "dm-linear over the RAM disk",
+    "floop-mapped": "floop, mapped",
     "loop-direct": "loop, direct",
     "floop-direct": "floop, direct",
     "loop-buffered": "loop, buffered",
@@ -113,7 +115,7 @@ def compared(runs, measure_name):
     """floop's figure over loop's of the same round: the median, by cell of floop."""
     result = {}
     for (target, pattern, depth), cell in runs.items():
-        if not target.startswith("floop"):
+        if target not in ("floop-direct", "floop-buffered"):
             continue
         peers = runs[target.removeprefix("f"), pattern, depth]
         pairs = zip(cell, peers, strict=True)

@@ -24,6 +24,7 @@ MIB = 1 << 20
 IMAGE_SIZE = 64 * MIB
 FS_SIZE = 512 * MIB
 RAM_DISK = "/dev/ram0"
+OTHER_RAM_DISK = "/dev/ram1"  # dm wants a disk to itself
 IMAGE = "/mnt/bench/image"
 
 # include/uapi/linux/loop.h
@@ -46,11 +47,14 @@ class Target:
     name: str
     driver: str = ""
     direct: bool = True
+    mapped: bool = False
 
 
 TARGETS = [
     Target("ram"),
     Target("file"),
+    Target("dm-linear", "dm-linear"),
+    Target("floop-mapped", "floop", True, True),
     Target("loop-direct", "loop", True),
     Target("floop-direct", "floop", True),
     Target("loop-buffered", "loop", False),
@@ -67,13 +71,14 @@ def run(*command):
 
 def set_up():
     size_kib = (FS_SIZE + IMAGE_SIZE) // 1024
-    run("modprobe", "brd", "rd_nr=1", f"rd_size={size_kib}")
+    run("modprobe", "brd", "rd_nr=2", f"rd_size={size_kib}")
     run("modprobe", "loop")
     run("mkfs.xfs", "-q", "-d", f"size={FS_SIZE}", RAM_DISK)
     os.makedirs(os.path.dirname(IMAGE))
     run("mount", RAM_DISK, os.path.dirname(IMAGE))
     data = os.urandom(MIB) * (IMAGE_SIZE // MIB)
-    for path, flags, start in ((IMAGE, os.O_CREAT, 0), (RAM_DISK, 0, FS_SIZE)):
+    places = [(IMAGE, os.O_CREAT, 0), (RAM_DISK, 0, FS_SIZE), (OTHER_RAM_DISK, 0, FS_SIZE)]
+    for path, flags, start in places:
         fd = os.open(path, os.O_WRONLY | flags)
         written = 0
         while written < IMAGE_SIZE:
@@ -84,6 +89,12 @@ def set_up():
 
 def attach(target):
     """Attach the image; the device's path."""
+    if target.driver == "dm-linear":
+        sectors = IMAGE_SIZE // 512
+        table = f"0 {sectors} linear {OTHER_RAM_DISK} {FS_SIZE // 512}"
+        run("dmsetup", "create", "cost", "--table", table)
+        run("udevadm", "settle")
+        return "/dev/mapper/cost"
     control = os.open(f"/dev/{target.driver}-control", os.O_RDWR)
     number = fcntl.ioctl(control, LOOP_CTL_GET_FREE)
     os.close(control)
@@ -97,14 +108,33 @@ def attach(target):
         fcntl.ioctl(fd, LOOP_SET_DIRECT_IO, 0)
     os.close(image)
     os.close(fd)
-    with open(f"/sys/block/{os.path.basename(device)}/loop/dio") as file:
+    folder = f"/sys/block/{os.path.basename(device)}/loop"
+    with open(f"{folder}/dio") as file:
         if int(file.read()) != target.direct:
             sys.exit(f"guest.py: {device} did not take {target.name}")
+    if target.driver == "floop":
+        with open(f"{folder}/mapping", "w") as file:
+            file.write(str(int(target.mapped)))
     run("udevadm", "settle")
+    if target.mapped:
+        wait_until_mapped(folder)
     return device
 
 
+def wait_until_mapped(folder):
+    """All of the image is in the map."""
+    for _ in range(200):
+        with open(f"{folder}/mapped_bytes") as file:
+            if int(file.read()) == IMAGE_SIZE:
+                return
+        time.sleep(0.1)
+    sys.exit(f"guest.py: {folder} does not get mapped")
+
+
 def detach(device):
+    if device.startswith("/dev/mapper/"):
+        run("dmsetup", "remove", "--retry", os.path.basename(device))
+        return
     fd = os.open(device, os.O_RDWR)
     fcntl.ioctl(fd, LOOP_CLR_FD)
     os.close(fd)
@@ -191,7 +221,7 @@ def describe():
     devices = {}
     for target in TARGETS:
         with Attached(target) as path:
-            queue = f"/sys/block/{os.path.basename(path)}/queue"
+            queue = f"/sys/block/{os.path.basename(os.path.realpath(path))}/queue"
             if not os.path.exists(queue):
                 continue
             limits = {}

@@ -31,6 +31,7 @@ static struct kmem_cache *remap_cache;
  * @end_io: its bi_end_io
  * @private: its bi_private
  * @bdev: its bi_bdev
+ * @iter: its bi_iter
  * @image: the image; of whose guard it holds a reference
  * @start: when it came, in jiffies, or 0: the disk's statistics don't know of it
  * @frozen_out: it holds freeze protection of the image's file system
@@ -39,6 +40,7 @@ struct remap {
 	bio_end_io_t *end_io;
 	void *private;
 	struct block_device *bdev;
+	struct bvec_iter iter;
 	struct floop_image *image;
 	unsigned long start;
 	bool frozen_out;
@@ -52,6 +54,7 @@ static void remap_end(struct bio *bio)
 	bio->bi_end_io = remap->end_io;
 	bio->bi_private = remap->private;
 	bio->bi_bdev = remap->bdev;
+	bio->bi_iter = remap->iter;
 	/* The disk has told of its own; this is the device's. */
 	bio_set_flag(bio, BIO_TRACE_COMPLETION);
 	if (remap->start)
@@ -138,6 +141,7 @@ static void submit(struct floop_image *image, struct bio *bio,
 	remap->end_io = bio->bi_end_io;
 	remap->private = bio->bi_private;
 	remap->bdev = bio->bi_bdev;
+	remap->iter = bio->bi_iter;
 	remap->image = image;
 	remap->start = 0;
 	if (blk_queue_io_stat(bdev_get_queue(bio->bi_bdev)) &&
