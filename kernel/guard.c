@@ -19,6 +19,7 @@
  */
 #include <linux/blkdev.h>
 #include <linux/cred.h>
+#include <linux/delay.h>
 #include <linux/fcntl.h>
 #include <linux/file.h>
 #include <linux/filelock.h>
@@ -38,6 +39,7 @@
 
 #define RETRY_FIRST	msecs_to_jiffies(10)
 #define RETRY_LAST	msecs_to_jiffies(1000)
+#define LEASE_TRIES	50
 /* Changes come in bursts (fstrim): how long after one to wait for the next. */
 #define PAUSE_LINGERS	msecs_to_jiffies(50)
 
@@ -105,21 +107,8 @@ static bool layout_lease_break(struct file_lease *lease)
 }
 
 #ifdef FLOOP_LEASE_OPEN_CONFLICT
-/* Called twice, before the lease is there for others to see and after. */
-static int open_lease_conflict(struct file *file, int type)
-{
-	struct inode *inode = file_inode(file);
-	bool write = file->f_mode & FMODE_WRITE;
-
-	if (type == F_RDLCK)
-		return inode_is_open_for_write(inode) ? -EAGAIN : 0;
-	if (atomic_read(&inode->i_writecount) != write ||
-	    atomic_read(&inode->i_readcount) != !write)
-		return -EAGAIN;
-	return 0;
-}
-
-static int layout_lease_conflict(struct file *file, int type)
+/* We look for other openers ourselves: see take_leases(). */
+static int no_open_conflict(struct file *file, int type)
 {
 	return 0;
 }
@@ -129,7 +118,7 @@ static const struct lease_manager_operations open_lease_ops = {
 	.lm_break	= open_lease_break,
 	.lm_change	= lease_modify,
 #ifdef FLOOP_LEASE_OPEN_CONFLICT
-	.lm_open_conflict = open_lease_conflict,
+	.lm_open_conflict = no_open_conflict,
 #endif
 };
 
@@ -137,7 +126,7 @@ static const struct lease_manager_operations layout_lease_ops = {
 	.lm_break	= layout_lease_break,
 	.lm_change	= lease_modify,
 #ifdef FLOOP_LEASE_OPEN_CONFLICT
-	.lm_open_conflict = layout_lease_conflict,
+	.lm_open_conflict = no_open_conflict,
 #endif
 };
 
@@ -175,11 +164,50 @@ static void give_leases_back(struct floop_image *image)
 	give_lease_back(image->file, &image->guard);
 }
 
+/* Has anybody else the image open, for anything that matters? */
+static bool is_opened(struct floop_image *image)
+{
+	struct inode *inode = file_inode(image->file);
+
+	if (image->read_only)
+		return inode_is_open_for_write(inode);
+	return atomic_read(&inode->i_writecount) != 1 ||
+	       atomic_read(&inode->i_readcount);
+}
+
 /*
- * For a device that is written to, a lease that excludes every other opener. A
- * read-only device shares the image with other readers. On xfs a reader may have
- * the image's blocks exchanged for others with the same content (FIDEDUPERANGE
- * asks for no more than permission to write): it breaks the layout lease first.
+ * A delegation is a lease that is broken by more: every open breaks it, and so
+ * does notify_change(), which overlayfs and nfsd call to truncate a file without
+ * opening it. For a device that is written to it excludes every other opener; a
+ * read-only device shares the image with other readers.
+ *
+ * It is refused while anyone holds the inode's lock, our own I/O included.
+ */
+static int take_open_lease(struct floop_image *image)
+{
+	int type = image->read_only ? F_RDLCK : F_WRLCK, tries, err;
+
+	for (tries = 0; tries < LEASE_TRIES; tries++) {
+		err = take_lease(image->file, type, FL_DELEG, image,
+				 &open_lease_ops);
+		if (err != -EAGAIN || is_opened(image))
+			break;
+		usleep_range(20, 200);
+	}
+	/*
+	 * Who opens the image counts as an opener before it looks for leases
+	 * (do_dentry_open()), and we look after ours is there to be found:
+	 * generic_add_lease() has the barrier.
+	 */
+	if (!err && is_opened(image))
+		err = -EAGAIN;
+	return err;
+}
+
+/*
+ * On xfs a reader may have the image's blocks exchanged for others with the same
+ * content (FIDEDUPERANGE asks for no more than permission to write): that breaks
+ * a layout lease first.
  */
 static enum floop_unmapped take_leases(struct floop_image *image)
 {
@@ -187,8 +215,7 @@ static enum floop_unmapped take_leases(struct floop_image *image)
 
 	if (!floop_rule_holds(FLOOP_RULE_LEASE))
 		return FLOOP_UNMAPPED_NOT;
-	err = take_lease(image->file, image->read_only ? F_RDLCK : F_WRLCK,
-			 FL_LEASE, image, &open_lease_ops);
+	err = take_open_lease(image);
 	if (!err && image->read_only && is_xfs(file_inode(image->file)) &&
 	    floop_rule_holds(FLOOP_RULE_LAYOUT))
 		err = take_lease(image->file, F_RDLCK, FL_LAYOUT, &image->guard,
@@ -211,6 +238,9 @@ static bool is_special(struct floop_image *image)
 
 	if (IS_DAX(inode) || IS_ENCRYPTED(inode) || IS_VERITY(inode) ||
 	    IS_SWAPFILE(inode) || !inode->i_mapping->a_ops->bmap)
+		return true;
+	/* Not to be written to any more, even by who has it open. */
+	if (!image->read_only && (IS_IMMUTABLE(inode) || IS_APPEND(inode)))
 		return true;
 	/* Among others, a file that ext4 journals the data of. */
 	floop_direct_learn(image->file, &rules);

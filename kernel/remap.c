@@ -186,6 +186,9 @@ bool floop_remap(struct floop_image *image, struct bio **bio)
 		goto unmapped;
 	if ((opf & REQ_NOWAIT) && !bdev_nowait(guard->disk))
 		goto unmapped;
+	/* fs-verity, which a reader may turn on, has to see what is read. */
+	if (unlikely(image->read_only) && IS_VERITY(file_inode(image->file)))
+		goto unmapped;
 	mapped = find(image, *bio, &disk, &nr);
 	if (unlikely(nr < bio_sectors(*bio))) {
 		struct bio *front;
