@@ -23,7 +23,7 @@
 #include "rules.h"
 
 #define CHUNK_SHIFT_LEAST	13U	/* 4 MiB */
-#define CHUNKS_MOST		(1UL << 18)
+#define CHUNKS_MOST		BIT(18)
 #define BATCH			512
 /* How long what was written through the file system waits for the next. */
 #define WROTE_LINGERS		msecs_to_jiffies(200)
@@ -259,8 +259,8 @@ static void fill_work(struct work_struct *work)
 		chunk = next_chunk(fill);
 		if (chunk >= fill->chunks)
 			break;
-		/* Before the look: what is written from here on marks it again. */
 		clear_bit(chunk, fill->todo);
+		/* Before the look: what is written from here on marks it again. */
 		smp_mb__after_atomic();
 		more = look_up_chunk(batch, chunk, epoch);
 		if (!more)

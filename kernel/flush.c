@@ -28,8 +28,8 @@ void floop_flush(struct llist_node *node)
 		llist_entry(node, struct floop_io, node)->image;
 	int err;
 
-	/* What is written from here on is not known to be durable by this. */
 	WRITE_ONCE(image->unsynced, 2);
+	/* What is seen to be written after this is not durable by the fsync. */
 	smp_mb();
 	err = vfs_fsync(image->file, 1);
 	if (!err)

@@ -4,6 +4,7 @@
  * sector of the file to its sector on the disk, so neighbours that are
  * contiguous on the disk have the same entry and become one range.
  */
+#include <linux/bits.h>
 #include <linux/sizes.h>
 #include <linux/xarray.h>
 
@@ -19,7 +20,7 @@ bool floop_map_default = true;
 #define EXTENT_BYTES	64UL
 
 /* Distances may be negative, the values in a tree may not. */
-#define BIAS		(1ULL << 61)
+#define BIAS		BIT_ULL(61)
 
 static void *to_entry(sector_t pos, sector_t disk)
 {
@@ -155,8 +156,8 @@ void floop_map_clear(struct floop_map *map)
  */
 bool floop_map_remove(struct floop_map *map, sector_t pos, sector_t nr)
 {
+	MA_STATE(mas, &map->tree, pos, pos);
 	unsigned long first = pos, last = pos + nr - 1;
-	MA_STATE(mas, &map->tree, first, first);
 	sector_t sectors = map->sectors;
 	long extents = map->extents;
 	void *old;
