@@ -13,6 +13,32 @@
 #include "io.h"
 #include "limits.h"
 
+/*
+ * Not vfs_fallocate(): fanotify may keep that waiting for a process, which may
+ * wait for memory, which may wait for us.
+ */
+static int change(struct floop_image *image, int mode, loff_t pos, loff_t size)
+{
+	return image->file->f_op->fallocate(image->file,
+					    mode | FALLOC_FL_KEEP_SIZE, pos,
+					    size);
+}
+
+static int guarded_change(struct floop_image *image, int mode, loff_t pos,
+			  loff_t size)
+{
+	int err = -EIO;
+
+	if (floop_guard_change_begin(image)) {
+		file_start_write(image->file);
+		err = change(image, mode, pos, size);
+		file_end_write(image->file);
+	}
+	floop_guard_change_end(image, pos >> SECTOR_SHIFT,
+			       size >> SECTOR_SHIFT);
+	return err;
+}
+
 /**
  * floop_discard() - discard a range, or fill it with zeroes
  * @io: REQ_OP_DISCARD or REQ_OP_WRITE_ZEROES
@@ -44,21 +70,10 @@ void floop_discard(struct floop_io *io)
 		return;
 	}
 
-	/*
-	 * Not vfs_fallocate(): fanotify may keep that waiting for a process,
-	 * which may wait for memory, which may wait for us.
-	 */
-	if (!image->is_bdev) {
-		floop_guard_change_begin(image);
-		file_start_write(file);
-	}
-	err = file->f_op->fallocate(file, mode | FALLOC_FL_KEEP_SIZE, pos,
-				    bio->bi_iter.bi_size);
-	if (!image->is_bdev) {
-		file_end_write(file);
-		floop_guard_change_end(image, pos >> SECTOR_SHIFT,
-				       bio_sectors(bio));
-	}
+	if (image->is_bdev)
+		err = change(image, mode, pos, bio->bi_iter.bi_size);
+	else
+		err = guarded_change(image, mode, pos, bio->bi_iter.bi_size);
 
 	if (err == -EOPNOTSUPP) {
 		set_bit(ilog2(mode), &image->unsupported);

@@ -42,9 +42,16 @@ struct batch {
 	struct found found[BATCH];
 };
 
+/*
+ * Whole blocks only: what is left in the last one behind the end of the file is
+ * zeroed through the page cache, which mapped I/O goes past.
+ */
 static sector_t file_sectors(struct floop_image *image)
 {
-	return i_size_read(file_inode(image->file)) >> SECTOR_SHIFT;
+	struct inode *inode = file_inode(image->file);
+
+	return round_down(i_size_read(inode), i_blocksize(inode)) >>
+	       SECTOR_SHIFT;
 }
 
 /* Returns false if there is no room for it. */
@@ -327,12 +334,15 @@ int floop_fill_start(struct floop_image *image)
 void floop_fill_stop(struct floop_image *image)
 {
 	struct floop_fill *fill = &image->fill;
-	unsigned long *todo = fill->todo;
+	unsigned long *todo;
 
-	if (!todo)
+	if (!fill->todo)
 		return;
 	disable_delayed_work_sync(&fill->work);
+	mutex_lock(&image->guard.map.lock);
+	todo = fill->todo;
 	WRITE_ONCE(fill->todo, NULL);
+	mutex_unlock(&image->guard.map.lock);
 	kvfree_rcu_mightsleep(todo);
 }
 
@@ -352,13 +362,17 @@ void floop_fill_kick(struct floop_image *image)
  * floop_fill_again() - forget what has been looked at
  * @image: an image with nothing in its map
  *
- * Context: Process context; the fill is not running, or about to find that
- * its epoch is over.
+ * Context: Process context, with the map's lock held; the fill is stopped, or
+ * not running, or about to find that its epoch is over.
  */
 void floop_fill_again(struct floop_image *image)
 {
-	bitmap_fill(image->fill.todo, image->fill.chunks);
-	image->fill.full = false;
+	struct floop_fill *fill = &image->fill;
+
+	lockdep_assert_held(&image->guard.map.lock);
+	if (fill->todo)
+		bitmap_fill(fill->todo, fill->chunks);
+	WRITE_ONCE(fill->full, false);
 }
 
 /**

@@ -259,6 +259,16 @@ static enum floop_unmapped settle(struct floop_image *image)
 	return FLOOP_UNMAPPED_NOT;
 }
 
+/* Without metadata: our own changes zero parts of blocks in the page cache. */
+static bool drop_pages(struct floop_image *image)
+{
+	struct address_space *mapping = image->file->f_mapping;
+
+	return !READ_ONCE(mapping->nrpages) ||
+	       (!filemap_write_and_wait(mapping) &&
+		!invalidate_inode_pages2(mapping));
+}
+
 static void retry_later(struct floop_guard *guard)
 {
 	lockdep_assert_held(&guard->lock);
@@ -279,8 +289,10 @@ static void begin_epoch(struct floop_image *image)
 		queue_work(drain_wq, &guard->drain_work);
 		goto unlock;
 	}
-	if (guard->changes) {
+	if (guard->changes || guard->unsettled) {
 		guard->state = FLOOP_GUARD_PAUSED;
+		if (!guard->changes)
+			mod_delayed_work(begin_wq, &guard->resume_work, 0);
 		goto unlock;
 	}
 	reinit_completion(&guard->drained);
@@ -315,10 +327,17 @@ static void begin_work(struct work_struct *work)
 	unsigned int memflags;
 	bool begin;
 
+	if (image->is_bdev) {
+		drop_pages(image);
+		return;
+	}
+
 	spin_lock(&guard->lock);
 	begin = guard->wanted && guard->state == FLOOP_GUARD_WAITING;
-	if (begin)
+	if (begin) {
 		guard->state = FLOOP_GUARD_BEGINNING;
+		guard->unsettled = false;
+	}
 	spin_unlock(&guard->lock);
 	if (!begin)
 		return;
@@ -356,11 +375,32 @@ static void resume_work(struct work_struct *work)
 	spin_lock(&guard->lock);
 	resume = guard->wanted && guard->state == FLOOP_GUARD_PAUSED &&
 		 !guard->changes && percpu_ref_is_zero(&guard->users);
-	if (resume)
+	if (resume) {
 		guard->state = FLOOP_GUARD_BEGINNING;
+		guard->unsettled = false;
+	}
 	spin_unlock(&guard->lock);
-	if (resume)
+	if (!resume)
+		return;
+	if (drop_pages(image)) {
 		begin_epoch(image);
+		return;
+	}
+	/* Not before all of it has been settled again. */
+	give_leases_back(image);
+	mutex_lock(&guard->map.lock);
+	floop_map_clear(&guard->map);
+	floop_fill_again(image);
+	mutex_unlock(&guard->map.lock);
+	spin_lock(&guard->lock);
+	if (guard->state == FLOOP_GUARD_BEGINNING) {
+		guard->state = FLOOP_GUARD_WAITING;
+		guard->why_not = FLOOP_UNMAPPED_CACHED;
+		retry_later(guard);
+	} else {
+		queue_work(drain_wq, &guard->drain_work);
+	}
+	spin_unlock(&guard->lock);
 }
 
 /* The last mapped I/O has ended, and no more can begin. In any context. */
@@ -476,15 +516,25 @@ static void end_mapped(struct floop_image *image)
  * floop_guard_change_begin() - before the image's blocks change by our hand
  * @image: the image
  *
- * Until floop_guard_change_end() nothing is mapped. Mapped I/O that was in flight
- * has ended on return.
+ * Until floop_guard_change_end(), which has to follow, nothing is mapped. Mapped
+ * I/O that was in flight has ended on return.
  *
  * Context: Process context. Sleeps for as long as the disk takes.
+ * Return: false if the file may not be changed: what the page cache has of it
+ * is older than what is on the disk, and doesn't go.
  */
-void floop_guard_change_begin(struct floop_image *image)
+bool floop_guard_change_begin(struct floop_image *image)
 {
-	if (floop_rule_holds(FLOOP_RULE_CHANGES))
-		end_mapped(image);
+	struct floop_guard *guard = &image->guard;
+	bool paused;
+
+	if (!floop_rule_holds(FLOOP_RULE_CHANGES))
+		return true;
+	end_mapped(image);
+	spin_lock(&guard->lock);
+	paused = guard->state == FLOOP_GUARD_PAUSED;
+	spin_unlock(&guard->lock);
+	return !paused || drop_pages(image);
 }
 
 /**
@@ -508,6 +558,7 @@ void floop_guard_change_end(struct floop_image *image, sector_t pos,
 	mutex_unlock(&guard->map.lock);
 
 	spin_lock(&guard->lock);
+	guard->unsettled = true;
 	if (!--guard->changes && guard->state == FLOOP_GUARD_PAUSED)
 		mod_delayed_work(begin_wq, &guard->resume_work, PAUSE_LINGERS);
 	spin_unlock(&guard->lock);
@@ -561,13 +612,20 @@ static void start_bdev(struct floop_image *image)
 	struct floop_guard *guard = &image->guard;
 	int err;
 
-	invalidate_inode_pages2(image->file->f_mapping);
+	drop_pages(image);
 	mutex_lock(&guard->map.lock);
 	err = floop_map_add(&guard->map, 0, bdev_nr_sectors(guard->disk), 0);
 	mutex_unlock(&guard->map.lock);
-	guard->state = err ? FLOOP_GUARD_OFF : FLOOP_GUARD_BEGINNING;
-	if (!err)
-		begin_epoch(image);
+	if (err) {
+		guard->why_not = FLOOP_UNMAPPED_NO_MEMORY;
+		return;
+	}
+	spin_lock(&guard->lock);
+	guard->why_not = FLOOP_UNMAPPED_BEGINNING;
+	guard->state = FLOOP_GUARD_BEGINNING;
+	guard->unsettled = false;
+	spin_unlock(&guard->lock);
+	begin_epoch(image);
 }
 
 /**
@@ -595,8 +653,7 @@ void floop_guard_start(struct floop_image *image, bool wanted)
 		return;
 	}
 	if (floop_fill_start(image)) {
-		guard->wanted = false;
-		guard->why_not = FLOOP_UNMAPPED_OFF;
+		guard->why_not = FLOOP_UNMAPPED_NO_MEMORY;
 		return;
 	}
 	spin_lock(&guard->lock);
@@ -760,6 +817,7 @@ const char *floop_guard_say(enum floop_unmapped why_not)
 		[FLOOP_UNMAPPED_OPENED]		= "someone else has the image open",
 		[FLOOP_UNMAPPED_NO_LEASES]	= "the file system grants no lease",
 		[FLOOP_UNMAPPED_CACHED]		= "the image's pages don't leave the page cache",
+		[FLOOP_UNMAPPED_NO_MEMORY]	= "no memory for the map",
 		[FLOOP_UNMAPPED_BEGINNING]	= "not yet",
 		[FLOOP_UNMAPPED_CHANGING]	= "a discard changes the image",
 	};
@@ -794,6 +852,22 @@ void floop_guard_exit(void)
 {
 	destroy_workqueue(begin_wq);
 	destroy_workqueue(drain_wq);
+}
+
+/**
+ * floop_guard_cached() - a disk that is the image has pages in its page cache
+ * @image: the image
+ *
+ * Someone reads or writes the disk itself, through its page cache. I/O goes the
+ * same way until the pages have been dropped, which is done in the background.
+ *
+ * Context: Any.
+ */
+void floop_guard_cached(struct floop_image *image)
+{
+	if (!delayed_work_pending(&image->guard.begin_work))
+		queue_delayed_work(begin_wq, &image->guard.begin_work,
+				   RETRY_LAST);
 }
 
 /**

@@ -46,6 +46,7 @@ enum floop_guard_state {
  * @FLOOP_UNMAPPED_OPENED: someone else has the image open
  * @FLOOP_UNMAPPED_NO_LEASES: the file system grants no lease
  * @FLOOP_UNMAPPED_CACHED: the image's pages don't leave the page cache
+ * @FLOOP_UNMAPPED_NO_MEMORY: there is none for the map
  * @FLOOP_UNMAPPED_BEGINNING: about to be
  * @FLOOP_UNMAPPED_CHANGING: a discard changes the image
  */
@@ -59,6 +60,7 @@ enum floop_unmapped {
 	FLOOP_UNMAPPED_OPENED,
 	FLOOP_UNMAPPED_NO_LEASES,
 	FLOOP_UNMAPPED_CACHED,
+	FLOOP_UNMAPPED_NO_MEMORY,
 	FLOOP_UNMAPPED_BEGINNING,
 	FLOOP_UNMAPPED_CHANGING,
 };
@@ -76,6 +78,7 @@ enum floop_unmapped {
  * @epoch: how many times the map has begun or ceased to be true
  * @dio_held: one inode_dio_begin() of the image is ours, until it has drained
  * @changes: how many changes of our own to the image's blocks are going on
+ * @unsettled: a change of ours may have left something in the page cache
  * @drained: @users is 0
  * @times_due: mapped writes came since the file's times were brought up to date
  * @begun: epochs begun
@@ -99,6 +102,7 @@ struct floop_guard {
 	unsigned long epoch;
 	bool dio_held;
 	unsigned int changes;
+	bool unsettled;
 	struct completion drained;
 	bool times_due;
 	unsigned long begun;
@@ -118,10 +122,11 @@ void floop_guard_free(struct floop_image *image);
 struct file *floop_guard_open(struct file *file, bool read_only);
 void floop_guard_start(struct floop_image *image, bool wanted);
 void floop_guard_stop(struct floop_image *image);
-void floop_guard_change_begin(struct floop_image *image);
+bool floop_guard_change_begin(struct floop_image *image);
 void floop_guard_change_end(struct floop_image *image, sector_t pos,
 			    sector_t nr);
 bool floop_guard_in_epoch(struct floop_guard *guard, unsigned long epoch);
+void floop_guard_cached(struct floop_image *image);
 void floop_guard_touch(struct floop_image *image);
 enum floop_unmapped floop_guard_why_not(struct floop_image *image);
 void floop_guard_queue(struct delayed_work *work, unsigned long delay);

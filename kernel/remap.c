@@ -8,14 +8,15 @@
 #include <linux/blkdev.h>
 #include <linux/fs.h>
 #include <linux/mempool.h>
+#include <linux/pagemap.h>
 #include <linux/slab.h>
 
 #include "compat.h"
 #include "device.h"
 #include "fill.h"
 #include "guard.h"
+#include "lane.h"
 #include "image.h"
-#include "io.h"
 #include "names.h"
 #include "remap.h"
 #include "rules.h"
@@ -34,6 +35,8 @@ static struct kmem_cache *remap_cache;
  * @iter: its bi_iter
  * @image: the image; of whose guard it holds a reference
  * @start: when it came, in jiffies, or 0: the disk's statistics don't know of it
+ * @bio: the bio, if its end is left to @stale_work
+ * @stale_work: ends it, where that can't be done at once
  * @frozen_out: it holds freeze protection of the image's file system
  */
 struct remap {
@@ -43,10 +46,12 @@ struct remap {
 	struct bvec_iter iter;
 	struct floop_image *image;
 	unsigned long start;
+	struct bio *bio;
+	struct work_struct stale_work;
 	bool frozen_out;
 };
 
-static void remap_end(struct bio *bio)
+static void finish(struct bio *bio)
 {
 	struct remap *remap = bio->bi_private;
 	struct floop_image *image = remap->image;
@@ -69,6 +74,44 @@ static void remap_end(struct bio *bio)
 	/* The image may be gone from here on. */
 	percpu_ref_put(&image->guard.users);
 	bio_endio(bio);
+}
+
+/*
+ * Someone has read the disk that is the image through its page cache while we
+ * wrote to it: the pages may hold what was there before. As after every direct
+ * write, they go before the write is said to be done. Not in an interrupt.
+ */
+static void stale_work(struct work_struct *work)
+{
+	struct remap *remap = container_of(work, struct remap, stale_work);
+	struct address_space *mapping = remap->image->file->f_mapping;
+	loff_t pos = remap->image->offset +
+		     ((loff_t)remap->iter.bi_sector << SECTOR_SHIFT);
+
+	invalidate_inode_pages2_range(mapping, pos >> PAGE_SHIFT,
+				      (pos + remap->iter.bi_size - 1) >>
+				      PAGE_SHIFT);
+	finish(remap->bio);
+}
+
+static bool is_stale(struct remap *remap, struct bio *bio)
+{
+	return remap->image->is_bdev && op_is_write(bio_op(bio)) &&
+	       remap->iter.bi_size &&
+	       READ_ONCE(remap->image->file->f_mapping->nrpages);
+}
+
+static void remap_end(struct bio *bio)
+{
+	struct remap *remap = bio->bi_private;
+
+	if (unlikely(is_stale(remap, bio))) {
+		remap->bio = bio;
+		INIT_WORK(&remap->stale_work, stale_work);
+		queue_work(remap->image->lanes->wq, &remap->stale_work);
+		return;
+	}
+	finish(bio);
 }
 
 /*
@@ -189,6 +232,10 @@ bool floop_remap(struct floop_image *image, struct bio **bio)
 	/* fs-verity, which a reader may turn on, has to see what is read. */
 	if (unlikely(image->read_only) && IS_VERITY(file_inode(image->file)))
 		goto unmapped;
+	if (image->is_bdev && READ_ONCE(image->file->f_mapping->nrpages)) {
+		floop_guard_cached(image);
+		goto unmapped;
+	}
 	mapped = find(image, *bio, &disk, &nr);
 	if (unlikely(nr < bio_sectors(*bio))) {
 		struct bio *front;
