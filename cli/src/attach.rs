@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::system::uname;
 
-use crate::cli::{self, Direct};
+use crate::cli::{self, Direct, Mapping};
 use crate::content::{Finding, smallest};
 use crate::device::{self, Attachment, DevId, Device};
 use crate::driver::{self, Control};
@@ -21,7 +21,7 @@ use crate::image::{Identity, Image};
 use crate::ioctl::{self, Config};
 use crate::output::{self, count, printable, warn};
 use crate::report::Details;
-use crate::{dio, hold, wait};
+use crate::{dio, hold, mapping, wait};
 
 /// How long to go on while others take every device that is free from under us.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -33,27 +33,36 @@ pub fn run(args: &cli::Attach) -> Result<()> {
     let image = Image::open(&args.file, args.read_only)?;
     let visible = image.visible(args.offset, args.size_limit, args.sector_size.unwrap_or(512))?;
     let control = driver::choose(args.driver)?;
+    if args.mapping == Mapping::On && !control.is_floop() {
+        return Err(mapping::no_driver(&image.path)
+            .hint("load floop as root (modprobe floop), and don't ask for --driver loop"));
+    }
     let found = image.content(args.offset);
     let config = config(args, &image, &control, visible, &found)?;
     warn_of_sharing(&image, args, visible);
 
     let (device, open) = configure(&control, &image, &config, args.sector_size)?;
-    if args.direct == Direct::Off && control.is_floop() {
-        if let Err(error) = ioctl::set_direct(&open, false) {
+    if control.is_floop() {
+        set(args, device, &open).inspect_err(|_| {
             let _ = ioctl::clear(&open);
-            return Err(Error::os(&device.node(), "cannot turn direct I/O off", error));
-        }
+        })?;
     }
+    // Whoever has it open keeps it from being mapped. The driver has it open itself.
+    drop(image.file);
     let reader = for_reading(device, &open)?;
     drop(open);
     let open = reader;
     let finish = || {
-        let attachment = verify(args, device, &open)?;
+        let mut attachment = verify(args, device, &open)?;
+        if args.mapping == Mapping::On {
+            let otherwise = "--mapping auto attaches it all the same";
+            attachment = mapping::wait_for(device, &args.file, Some(otherwise))?;
+        }
         if args.partscan {
             wait::for_partitions(device);
         }
-        warn_of_loss(&image, &attachment, visible);
-        warn_of_no_partitions(&image, &attachment, &found);
+        warn_of_loss(&image.path, &attachment, visible);
+        warn_of_no_partitions(&image.path, &attachment, &found);
         if args.autoclear {
             hold::start(&open).map_err(|error| {
                 Error::os(&device.node(), "cannot leave a process that keeps it open", error)
@@ -72,6 +81,21 @@ pub fn run(args: &cli::Attach) -> Result<()> {
         }
         let _ = ioctl::clear(&open);
     })
+}
+
+/// Sets what the driver is not told by `LOOP_CONFIGURE`.
+fn set(args: &cli::Attach, device: Device, open: &File) -> Result<()> {
+    if args.direct == Direct::Off {
+        ioctl::set_direct(open, false)
+            .map_err(|error| Error::os(&device.node(), "cannot turn direct I/O off", error))?;
+    }
+    // A module that does not map says nothing, and has nothing to turn off.
+    let is_on = device.number_attribute("loop/mapping").map(|value| value != 0);
+    match args.mapping {
+        Mapping::Off if is_on == Some(true) => mapping::switch(device, false),
+        Mapping::On if is_on != Some(true) => mapping::switch(device, true),
+        _ => Ok(()),
+    }
 }
 
 /// Goes over from a descriptor for writing to one for reading.
@@ -306,13 +330,13 @@ fn verify(args: &cli::Attach, device: Device, open: &File) -> Result<Attachment>
 }
 
 /// Says what of the image does not fill a sector at its end, and so can't be seen.
-fn warn_of_loss(image: &Image, attachment: &Attachment, visible: u64) {
+fn warn_of_loss(image: &Path, attachment: &Attachment, visible: u64) {
     let shown = attachment.size - attachment.size % attachment.sector_size.max(1);
     let lost = visible.saturating_sub(shown);
     if lost > 0 {
         warn(&format!(
             "{}: the last {} can't be seen: {visible} is not a multiple of the sector size, {}",
-            printable(image.path.as_os_str()),
+            printable(image.as_os_str()),
             count(lost, "byte"),
             attachment.sector_size
         ));
@@ -320,7 +344,7 @@ fn warn_of_loss(image: &Image, attachment: &Attachment, visible: u64) {
 }
 
 /// Says so if partitions were asked for and are on the image, and yet the kernel found none.
-fn warn_of_no_partitions(image: &Image, attachment: &Attachment, found: &[Finding]) {
+fn warn_of_no_partitions(image: &Path, attachment: &Attachment, found: &[Finding]) {
     let Some(table) = found.iter().find(|finding| finding.table) else { return };
     if !attachment.partscan || !attachment.device.partitions().is_empty() {
         return;
@@ -331,7 +355,7 @@ fn warn_of_no_partitions(image: &Image, attachment: &Attachment, found: &[Findin
     } else {
         format!("the device has sectors of {}, so there are no partitions", attachment.sector_size)
     };
-    let name = printable(image.path.as_os_str());
+    let name = printable(image.as_os_str());
     warn(&format!("{name}: holds {}, but {why}", table.describe()));
 }
 

@@ -23,6 +23,7 @@ Examples:
   floop attach --partscan disk.img        and its partitions: /dev/floop0p1, ...
   floop status /dev/floop0                which driver, direct I/O or not and why
   floop list                              every attached device
+  floop set /dev/floop0 --mapping off     I/O through the image's file system from now on
   floop detach /dev/floop0                or: floop detach disk.img";
 
 const ATTACH_EXAMPLES: &str = "\
@@ -31,6 +32,7 @@ Examples:
   floop attach --partscan --read-only debian.iso
   floop attach --offset 1M --size-limit 512M disk.img    one partition of an image
   floop attach --direct on --sector-size 4096 disk.img   direct I/O or an error
+  floop attach --mapping on disk.img                     I/O past the file system or an error
   floop attach --driver loop disk.img                    the loop driver, though floop is there";
 
 const DETACH_EXAMPLES: &str = "\
@@ -43,7 +45,14 @@ Examples:
 const STATUS_EXAMPLES: &str = "\
 Examples:
   floop status /dev/floop0
-  floop status --json loop3 | jq -r .direct_reason";
+  floop status --json loop3 | jq -r .direct_reason
+  floop status --json /dev/floop0 | jq -r '.mapped, .mapped_reason'";
+
+const SET_EXAMPLES: &str = "\
+Examples:
+  floop set /dev/floop0 --mapping off         every I/O through the image's file system
+  floop set floop0 --mapping on               past it again, or an error that says why not
+  floop set floop0 --mapping on --json | jq .mapped";
 
 const LIST_EXAMPLES: &str = "\
 Examples:
@@ -75,6 +84,9 @@ pub enum Command {
     /// Say all there is to know about one device
     #[command(after_help = format!("{STATUS_EXAMPLES}\n\n{EXIT_CODES}"))]
     Status(Status),
+    /// Change a device while it is in use
+    #[command(after_help = format!("{SET_EXAMPLES}\n\n{EXIT_CODES}"))]
+    Set(Set),
     /// Keep the device on standard input open until it has a user; `attach --autoclear` starts it
     #[command(hide = true)]
     Hold,
@@ -111,6 +123,26 @@ pub enum Direct {
     Off,
 }
 
+/// I/O to the disk past the image's file system, or through it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Mapping {
+    /// As the module's parameter "mapping" has it: past it wherever that is safe
+    Auto,
+    /// Past it wherever that is safe, or an error if it never is
+    On,
+    /// Through it
+    Off,
+}
+
+/// On or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    /// On
+    On,
+    /// Off
+    Off,
+}
+
 /// `floop attach`.
 #[derive(Args, Debug)]
 pub struct Attach {
@@ -134,6 +166,9 @@ pub struct Attach {
     /// Direct I/O to the image
     #[arg(long, value_enum, default_value_t = Direct::Auto, value_name = "WHEN")]
     pub direct: Direct,
+    /// I/O to the disk past the image's file system; only floop does that
+    #[arg(long, value_enum, default_value_t = Mapping::Auto, value_name = "WHEN")]
+    pub mapping: Mapping,
     /// Detach by itself when the last user closes it; stays for its first user for a minute
     #[arg(long)]
     pub autoclear: bool,
@@ -184,6 +219,19 @@ pub struct Status {
     pub json: bool,
 }
 
+/// `floop set`.
+#[derive(Args, Debug)]
+pub struct Set {
+    /// The device: /dev/floop0, or just floop0
+    pub device: PathBuf,
+    /// I/O to the disk past the image's file system where that is safe, or through it
+    #[arg(long, value_enum, value_name = "on|off", hide_possible_values = true)]
+    pub mapping: Switch,
+    /// Print the device as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -205,6 +253,8 @@ mod tests {
             &["floop", "detach"],
             &["floop", "detach", "--all", "a"],
             &["floop", "detach", "--driver", "loop", "a"],
+            &["floop", "set", "a"],
+            &["floop", "set", "--mapping", "auto", "a"],
             &["floop", "frobnicate"],
         ] {
             let error = Cli::try_parse_from(line).map(drop).map_err(|e| e.exit_code());

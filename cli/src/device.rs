@@ -13,6 +13,7 @@ use std::str::FromStr;
 use rustix::fs::{major, minor};
 
 use crate::error::{Error, Exit, Result};
+use crate::mapping::Mapping;
 
 const SYSFS: &str = "/sys/block";
 
@@ -114,7 +115,8 @@ impl Device {
         read_attribute(&self.sysfs().join(name))
     }
 
-    fn number_attribute(self, name: &str) -> Option<u64> {
+    /// An attribute that is a number.
+    pub fn number_attribute(self, name: &str) -> Option<u64> {
         self.attribute(name)?.to_str()?.trim().parse().ok()
     }
 
@@ -165,10 +167,11 @@ impl Device {
 
     fn attachment_if(self, sequence: Option<u64>) -> Option<Attachment> {
         let backing_file = self.attribute("loop/backing_file")?;
+        let driver = self.driver();
         Some(Attachment {
             device: self,
             sequence,
-            driver: self.driver(),
+            driver,
             backing_file: backing_file.into(),
             offset: self.number_attribute("loop/offset")?,
             size_limit: self.number_attribute("loop/sizelimit")?,
@@ -178,6 +181,7 @@ impl Device {
             autoclear: self.flag_attribute("loop/autoclear")?,
             partscan: self.flag_attribute("loop/partscan")?,
             direct: self.flag_attribute("loop/dio")?,
+            mapping: if driver == Driver::InTree { None } else { Mapping::of(self) },
         })
     }
 
@@ -230,6 +234,8 @@ pub struct Attachment {
     pub partscan: bool,
     /// Whether I/O to the image is direct.
     pub direct: bool,
+    /// What is mapped of it; `None` if its driver does not map.
+    pub mapping: Option<Mapping>,
 }
 
 impl Attachment {

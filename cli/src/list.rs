@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::cli;
 use crate::device::{self, Attachment};
 use crate::error::Result;
+use crate::mapping;
 use crate::output::{self, printable};
 use crate::report::{Summary, yes_no};
 
@@ -16,7 +17,7 @@ struct Listing {
     devices: Vec<Summary>,
 }
 
-const HEADER: [&str; 11] = [
+const HEADER: [&str; 12] = [
     "NAME",
     "SIZE",
     "OFFSET",
@@ -26,6 +27,7 @@ const HEADER: [&str; 11] = [
     "AUTOCLEAR",
     "PARTSCAN",
     "DIRECT",
+    "MAPPED",
     "DRIVER",
     "BACK-FILE",
 ];
@@ -61,9 +63,19 @@ fn row(attachment: &Attachment) -> [String; HEADER.len()] {
         yes_no(attachment.autoclear).to_owned(),
         yes_no(attachment.partscan).to_owned(),
         yes_no(attachment.direct).to_owned(),
+        mapped(attachment),
         attachment.driver.id().to_owned(),
         format!("{}{deleted}", printable(image.as_os_str())),
     ]
+}
+
+/// Whether it is mapped, or how much of it.
+fn mapped(attachment: &Attachment) -> String {
+    match (&attachment.mapping, mapping::percent(attachment)) {
+        (None, _) => "-".to_owned(),
+        (Some(mapping), Some(percent)) if mapping.is_on() && percent < 100 => format!("{percent}%"),
+        (Some(mapping), _) => yes_no(mapping.is_on()).to_owned(),
+    }
 }
 
 /// Sets rows in columns. The last column is as wide as it likes.

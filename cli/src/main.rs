@@ -15,8 +15,10 @@ mod hold;
 mod image;
 mod ioctl;
 mod list;
+mod mapping;
 mod output;
 mod report;
+mod set;
 mod size;
 mod status;
 mod users;
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         Command::Detach(args) => detach::run(&args),
         Command::List(args) => list::run(&args),
         Command::Status(args) => status::run(&args),
+        Command::Set(args) => set::run(&args),
         Command::Hold => hold::run(),
     };
     match result {

@@ -2,15 +2,15 @@
 
 use std::fmt::Write as _;
 use std::fs::File;
-use std::path::PathBuf;
 
 use serde::Serialize;
 
 use crate::device::{self, Attachment, Driver};
 use crate::image::Identity;
-use crate::output::printable;
+use crate::mapping::Mapping;
+use crate::output::{count, printable};
 use crate::users::Users;
-use crate::{dio, ioctl, size, users};
+use crate::{dio, ioctl, mapping, size, users};
 
 /// What `list` shows of each device.
 #[derive(Debug, Serialize)]
@@ -28,6 +28,8 @@ pub struct Summary {
     pub autoclear: bool,
     pub partscan: bool,
     pub direct: bool,
+    pub mapped: Option<bool>,
+    pub mapped_bytes: Option<u64>,
 }
 
 /// What `status` and `attach` show beyond that.
@@ -36,12 +38,18 @@ pub struct Details {
     #[serde(flatten)]
     pub summary: Summary,
     pub direct_reason: Option<String>,
+    pub mapping: Option<bool>,
+    pub mapped_reason: Option<String>,
+    pub mapped_extents: Option<u64>,
+    pub mapped_memory: Option<u64>,
+    pub epochs_begun: Option<u64>,
+    pub epochs_broken: Option<u64>,
+    pub ios_mapped: Option<u64>,
+    pub ios_file: Option<u64>,
     pub partitions: Vec<PartitionSummary>,
     pub users: Users,
     #[serde(skip)]
-    driver: Driver,
-    #[serde(skip)]
-    image: PathBuf,
+    attachment: Attachment,
 }
 
 /// A partition in `status`.
@@ -57,6 +65,7 @@ impl Summary {
     /// Of a device.
     pub fn of(attachment: &Attachment) -> Self {
         let (image, deleted) = attachment.image();
+        let mapping = attachment.mapping.as_ref();
         Self {
             device: attachment.device.node().display().to_string(),
             driver: attachment.driver.id(),
@@ -71,6 +80,8 @@ impl Summary {
             autoclear: attachment.autoclear,
             partscan: attachment.partscan,
             direct: attachment.direct,
+            mapped: mapping.map(Mapping::is_on),
+            mapped_bytes: mapping.map(|mapping| mapping.bytes),
         }
     }
 }
@@ -86,9 +97,18 @@ impl Details {
             }
         };
         let identity = status.as_ref().map(Identity::of_attached);
+        let mapping = attachment.mapping.as_ref();
         Self {
             summary: Summary::of(attachment),
             direct_reason: dio::reason(attachment, identity),
+            mapping: mapping.map(|mapping| mapping.wanted),
+            mapped_reason: mapping.and_then(|mapping| mapping.reason.clone()),
+            mapped_extents: mapping.map(|mapping| mapping.extents),
+            mapped_memory: mapping.map(|mapping| mapping.memory),
+            epochs_begun: mapping.map(|mapping| mapping.epochs_begun),
+            epochs_broken: mapping.map(|mapping| mapping.epochs_broken),
+            ios_mapped: mapping.map(|mapping| mapping.ios_mapped),
+            ios_file: mapping.map(|mapping| mapping.ios_file),
             partitions: attachment
                 .device
                 .partitions()
@@ -101,8 +121,7 @@ impl Details {
                 })
                 .collect(),
             users: users::of(attachment.device),
-            driver: attachment.driver,
-            image: attachment.image().0.to_owned(),
+            attachment: attachment.clone(),
         }
     }
 
@@ -115,9 +134,9 @@ impl Details {
         let summary = &self.summary;
         line("device", &summary.device);
         let version = summary.driver_version.as_ref().map(|version| format!(", {version}"));
-        line("driver", &format!("{}{}", self.driver, version.unwrap_or_default()));
+        line("driver", &format!("{}{}", self.attachment.driver, version.unwrap_or_default()));
         let deleted = if summary.deleted { " (deleted)" } else { "" };
-        line("image", &format!("{}{deleted}", printable(self.image.as_os_str())));
+        line("image", &format!("{}{deleted}", printable(self.attachment.image().0.as_os_str())));
         line("size", &bytes(summary.size));
         line("offset", &bytes(summary.offset));
         let limit = summary.size_limit;
@@ -130,6 +149,9 @@ impl Details {
             Some(why) => line("direct I/O", &format!("no: {why}")),
             None => line("direct I/O", "yes"),
         }
+        for (name, value) in mapping_lines(&self.attachment) {
+            line(name, &value);
+        }
         for partition in &self.partitions {
             let place = format!("{} at {}", bytes(partition.size), bytes(partition.start));
             line("partition", &format!("{}, {place}", partition.device));
@@ -139,6 +161,33 @@ impl Details {
         }
         text
     }
+}
+
+/// What there is to say of the mapping.
+fn mapping_lines(attachment: &Attachment) -> Vec<(&'static str, String)> {
+    let Some(mapping) = &attachment.mapping else {
+        let why = match attachment.driver {
+            Driver::InTree => "not with the in-tree driver",
+            Driver::Floop | Driver::DropIn => "not with this version of floop",
+        };
+        return vec![("mapping", why.to_owned())];
+    };
+    let now = match &mapping.reason {
+        Some(why) => format!("no: {why}"),
+        None => "yes".to_owned(),
+    };
+    let share = match mapping::percent(attachment) {
+        Some(percent) => format!("{percent}% of the device"),
+        None => "of the whole image".to_owned(),
+    };
+    let extents = count(mapping.extents, "extent");
+    vec![
+        ("mapping", now),
+        ("mapped", format!("{}, {share}, in {extents}", bytes(mapping.bytes))),
+        ("map's memory", bytes(mapping.memory)),
+        ("epochs", format!("{} begun, {} broken", mapping.epochs_begun, mapping.epochs_broken)),
+        ("I/Os", format!("{} mapped, {} through the file", mapping.ios_mapped, mapping.ios_file)),
+    ]
 }
 
 fn bytes(size: u64) -> String {

@@ -13,16 +13,19 @@ use crate::report::Details;
 
 /// Shows one device.
 pub fn run(args: &cli::Status) -> Result<()> {
-    let device = match device::named(&args.device)? {
-        Named::Device(device) => device,
-        Named::Other(metadata) => return Err(not_a_device(&args.device, &metadata)),
-        Named::Missing => {
-            return Err(Error::new(Exit::NotFound, &args.device, "no such device")
-                .hint("floop list shows what is attached"));
-        }
-    };
+    let device = device(&args.device)?;
     let details = details(device, &args.device)?;
     if args.json { output::print_json(&details) } else { output::print(&details.lines()) }
+}
+
+/// The device of that name.
+pub fn device(name: &Path) -> Result<Device> {
+    match device::named(name)? {
+        Named::Device(device) => Ok(device),
+        Named::Other(metadata) => Err(not_a_device(name, &metadata)),
+        Named::Missing => Err(Error::new(Exit::NotFound, name, "no such device")
+            .hint("floop list shows what is attached")),
+    }
 }
 
 fn details(device: Device, name: &Path) -> Result<Details> {
