@@ -31,6 +31,8 @@ SUMMARY = [
     "autoclear",
     "partscan",
     "direct",
+    "mapped",
+    "mapped_bytes",
 ]
 
 
@@ -54,7 +56,7 @@ def test_list_is_a_table(floop, image):
     listing = floop("list")
     header = listing.splitlines()[0].split()
     assert " ".join(header) == (
-        "NAME SIZE OFFSET LIMIT SECTOR RO AUTOCLEAR PARTSCAN DIRECT DRIVER BACK-FILE"
+        "NAME SIZE OFFSET LIMIT SECTOR RO AUTOCLEAR PARTSCAN DIRECT MAPPED DRIVER BACK-FILE"
     )
     row = row_of(listing, device)
     assert row.split()[:5] == [device, "8192", "4096", "8192", "512"]
@@ -207,7 +209,7 @@ def test_image_in_place_of_its_device(floop, image):
     assert f"{path}: is not a floop or loop device; it is attached to {device}" in complaint
 
 
-@pytest.mark.parametrize("command", [[], ["attach"], ["detach"], ["list"], ["status"]])
+@pytest.mark.parametrize("command", [[], ["attach"], ["detach"], ["list"], ["status"], ["set"]])
 def test_help(command):
     """--help has examples and the exit codes, for the command and each of its subcommands."""
     text = Floop()(*command, "--help")
@@ -228,10 +230,14 @@ def test_help(command):
         ["attach", "--sector-size", "1000", "x"],
         ["attach", "--direct", "maybe", "x"],
         ["attach", "--driver", "zloop", "x"],
+        ["attach", "--mapping", "maybe", "x"],
         ["detach"],
         ["detach", "--all", "x"],
         ["detach", "--driver", "loop", "x"],
         ["status"],
+        ["set"],
+        ["set", "x"],
+        ["set", "--mapping", "auto", "x"],
         ["list", "x"],
         ["hold"],
     ],

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Mapping where the in-tree driver serves, and what the module's reasons are called.
+
+What floop itself maps is tests/cases/cli/mapping.sh.
+"""
+
+import json
+import os
+import re
+
+import pytest
+from native import (
+    FLOOP,
+    NO_DRIVER,
+    NOT_FOUND,
+    PROJECT,
+    UNSUITABLE,
+    attached_below,
+    attribute,
+    is_attached,
+    private,
+    run,
+)
+
+FIELDS = [
+    "mapped",
+    "mapped_bytes",
+    "mapping",
+    "mapped_reason",
+    "mapped_extents",
+    "mapped_memory",
+    "epochs_begun",
+    "epochs_broken",
+    "ios_mapped",
+    "ios_file",
+]
+
+
+def nothing_said(status):
+    """In JSON, whatever there is to say of a mapping is there, and null."""
+    return {name: status[name] for name in FIELDS} == dict.fromkeys(FIELDS)
+
+
+def test_status(floop, image):
+    """The in-tree driver maps nothing: status says so in words, and in JSON nothing at all."""
+    device = floop.attach(image())
+    assert "\nmapping:        not with the in-tree driver\n" in floop("status", device)
+    assert nothing_said(floop.status(device))
+
+
+def test_list(floop, image):
+    """In list there is a dash."""
+    device = floop.attach(image())
+    assert column(floop("list"), device) == "-"
+    found = next(d for d in floop.json("list")["devices"] if d["device"] == device)
+    assert (found["mapped"], found["mapped_bytes"]) == (None, None)
+
+
+@pytest.mark.parametrize("how", ["auto", "off"])
+def test_attach_without(floop, image, how):
+    """--mapping auto and off are fine with the in-tree driver."""
+    status = floop.json("attach", "--mapping", how, image())
+    assert nothing_said(status)
+
+
+def test_attach_with(floop, image, folder):
+    """--mapping on is an error that names the driver; nothing is attached."""
+    path = image()
+    complaint = floop.refused(NO_DRIVER, "attach", "--driver", "loop", "--mapping", "on", path)
+    assert complaint == (
+        f"floop: {path}: can't be mapped: the in-tree loop driver would serve it, and only floop "
+        "maps; load floop as root (modprobe floop), and don't ask for --driver loop\n"
+    )
+    assert attached_below(folder) == []
+
+
+def test_set_off(floop, image):
+    """set --mapping off asks for nothing that is not so already."""
+    device = floop.attach(image())
+    assert floop.quiet("set", device, "--mapping", "off") == ""
+    assert floop.json("set", device, "--mapping", "off")["device"] == device
+
+
+def test_set_on(floop, image):
+    """set --mapping on is an error that names the driver; the device stays as it is."""
+    device = floop.attach(image())
+    complaint = floop.refused(UNSUITABLE, "set", device.removeprefix("/dev/"), "--mapping", "on")
+    assert "can't be mapped: the in-tree loop driver serves it, and only floop maps; " in complaint
+    assert is_attached(device)
+
+
+def test_set_of_nothing(floop, image):
+    """There is nothing to set where nothing is attached, or of an image in its device's place."""
+    path = image()
+    device = floop.attach(path)
+    complaint = floop.refused(UNSUITABLE, "set", path, "--mapping", "on")
+    assert f"{path}: is not a floop or loop device; it is attached to {device}" in complaint
+    complaint = floop.refused(NOT_FOUND, "set", "/dev/loop999999", "--mapping", "on")
+    assert "/dev/loop999999: no such device" in complaint
+    name = os.path.basename(device)
+    hidden = private(f"mount -t tmpfs none /sys/block\nmkdir /sys/block/{name}")
+    complaint = floop.refused(NOT_FOUND, "set", device, "--mapping", "off", via=hidden)
+    assert f"{device}: nothing is attached to it; " in complaint
+
+
+@pytest.fixture
+def served(folder):
+    """served(DEVICE, NAME=VALUE...): for private(): floop serves the device, and says this."""
+
+    def make(device, **attributes):
+        real = f"/sys/block/{os.path.basename(device)}/loop"
+        fake = folder / "said"
+        fake.mkdir(exist_ok=True)
+        said = {"driver": "floop", **attributes}
+        for name in os.listdir(real):
+            said[name] = attribute(device, f"loop/{name}")
+        for name, value in said.items():
+            (fake / name).write_text(f"{value}\n")
+        return private(f"mount --bind {fake} {real}")
+
+    return make
+
+
+MAPPED = {
+    "mapping": 1,
+    "mapped_reason": "mapped",
+    "mapped_bytes": 786432,
+    "mapped_extents": 3,
+    "mapped_memory": 4096,
+    "epochs_begun": 2,
+    "epochs_broken": 1,
+    "ios_mapped": 1200,
+    "ios_file": 34,
+}
+
+
+def column(listing, device):
+    header, *rows = listing.splitlines()
+    row = next(row for row in rows if row.split()[0] == device)
+    return row.split()[header.split().index("MAPPED")]
+
+
+def test_words(image, floop, served):
+    """What is said of an image that is mapped in part."""
+    device = floop.attach(image())
+    via = served(device, **MAPPED)
+    assert (
+        "\nmapping:        yes\n"
+        "mapped:         786432 (768 KiB), 75% of the device, in 3 extents\n"
+        "map's memory:   4096 (4 KiB)\n"
+        "epochs:         2 begun, 1 broken\n"
+        "I/Os:           1200 mapped, 34 through the file\n"
+    ) in run(*via, FLOOP, "status", device).stdout
+    assert column(run(*via, FLOOP, "list").stdout, device) == "75%"
+    status = json.loads(run(*via, FLOOP, "status", "--json", device).stdout)
+    assert {name: status[name] for name in FIELDS} == {
+        **MAPPED,
+        "mapped": True,
+        "mapping": True,
+        "mapped_reason": None,
+    }
+
+
+@pytest.mark.parametrize("size, says", [(0, "0%"), (1048575, "99%"), (1 << 20, "yes")])
+def test_how_much(image, floop, served, size, says):
+    """What is not all is not called all."""
+    device = floop.attach(image())
+    via = served(device, **{**MAPPED, "mapped_bytes": size})
+    assert column(run(*via, FLOOP, "list").stdout, device) == says
+
+
+def test_part_of_an_image(image, floop, served):
+    """Of a device that shows but a part of its image it is not known how much of that is mapped."""
+    device = floop.attach("--offset", "4096", image())
+    via = served(device, **MAPPED)
+    assert column(run(*via, FLOOP, "list").stdout, device) == "yes"
+    text = run(*via, FLOOP, "status", device).stdout
+    assert "\nmapped:         786432 (768 KiB), of the whole image, in 3 extents\n" in text
+
+
+def test_words_why_not(image, floop, served):
+    """What is said of an image that is not mapped, in words and in JSON."""
+    why = "someone else has the image open"
+    device = floop.attach(image())
+    via = served(device, **{**MAPPED, "mapped_reason": why, "mapped_bytes": 0})
+    assert f"\nmapping:        no: {why}\n" in run(*via, FLOOP, "status", device).stdout
+    assert column(run(*via, FLOOP, "list").stdout, device) == "no"
+    status = json.loads(run(*via, FLOOP, "status", "--json", device).stdout)
+    assert (status["mapped"], status["mapped_reason"]) == (False, why)
+
+
+def test_set(floop, image, folder, served):
+    """set writes what was asked for."""
+    device = floop.attach(image())
+    via = served(device, **{**MAPPED, "mapping": 0})
+    assert run(*via, FLOOP, "set", "--mapping", "on", device).stdout == ""
+    assert (folder / "said/mapping").read_text() == "1\n"
+    run(*via, FLOOP, "set", "--mapping", "off", device)
+    assert (folder / "said/mapping").read_text() == "0\n"
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_set_on_what_never_is(floop, image, folder, served, before):
+    """Where a reason stays, set --mapping on fails with it and the way out, and changes nothing."""
+    device = floop.attach(image())
+    why = "the image is not on ext4 or xfs"
+    via = served(device, **{**MAPPED, "mapping": before, "mapped_reason": why})
+    complaint = floop.refused(UNSUITABLE, "set", "--mapping", "on", device, via=via)
+    assert complaint == f"floop: {device}: can't be mapped: {why}; move it to one of them\n"
+    assert (folder / "said/mapping").read_text() == f"{before}\n"
+
+
+def test_set_on_what_may_be(floop, image, served):
+    """Where it passes, there is a warning, also if this command has never heard of the reason."""
+    device = floop.attach(image())
+    via = served(device, **{**MAPPED, "mapped_reason": "the moon is full"})
+    result = run(*via, FLOOP, "set", "--mapping", "on", device)
+    assert result.stderr == (
+        f"floop: warning: {device}: is not mapped yet: the moon is full; "
+        "it will be when that has changed\n"
+    )
+
+
+def test_module_that_does_not_map(floop, image, served):
+    """A floop from before there was mapping: that is said, off is fine, on is an error."""
+    device = floop.attach(image())
+    via = served(device)
+    text = run(*via, FLOOP, "status", device).stdout
+    assert "\nmapping:        not with this version of floop\n" in text
+    assert run(*via, FLOOP, "set", "--mapping", "off", device).stderr == ""
+    complaint = floop.refused(NO_DRIVER, "set", "--mapping", "on", device, via=via)
+    assert "the floop module that is loaded is of a version that does not map; " in complaint
+
+
+def words_of_the_module():
+    text = (PROJECT / "kernel" / "guard.c").read_text()
+    return re.findall(r'^\t\t\[FLOOP_UNMAPPED_\w+\]\s*= "([^"]+)",$', text, re.MULTILINE)
+
+
+def test_reasons_are_documented():
+    """Every reason that the module gives is in the table, with what to do, and no other."""
+    text = (PROJECT / "docs" / "command.md").read_text()
+    table = text[text.index("| reason | stays |") :].split("\n\n")[0]
+    documented = re.findall(r"^\| `([^`]+)` \| (yes|no) \| \S", table, re.MULTILINE)
+    assert sorted(words_of_the_module()) == sorted(["mapped", *(words for words, _ in documented)])
+    # What stays is what the command gives up for.
+    command = (PROJECT / "cli" / "src" / "mapping.rs").read_text()
+    for words, stays in documented:
+        assert (f'"{words}"' in command.split("#[cfg(test)]")[0]) == (stays == "yes")
