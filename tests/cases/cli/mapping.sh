@@ -3,7 +3,7 @@
 # shows: floop attach --mapping, floop set, status and list say and change what is mapped, as sysfs has it, and --mapping on fails where an image never can be
 # modes: side-by-side drop-in
 # disks: nvme:2G nvme:2G
-# timeout: 400
+# timeout: 1200
 . tests/guest/lib.sh
 . tests/guest/cli.sh
 
