@@ -12,6 +12,7 @@
 #include <linux/blkdev.h>
 #include <linux/fs.h>
 #include <linux/iomap.h>
+#include <linux/pagemap.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
@@ -216,12 +217,16 @@ static void mark(struct floop_fill *fill, unsigned long *todo, sector_t pos,
 static void batch_enter(struct batch *batch, unsigned long epoch)
 {
 	struct floop_image *image = batch->image;
+	struct address_space *mapping = image->file->f_mapping;
 	struct floop_guard *guard = &image->guard;
 	unsigned int i = 0;
 	int err = 0;
 
 	if (floop_rule_holds(FLOOP_RULE_DURABLE) &&
 	    floop_image_write_back(image))
+		goto again;
+	/* Direct I/O that came to be buffered may have left some behind. */
+	if (READ_ONCE(mapping->nrpages) && invalidate_inode_pages2(mapping))
 		goto again;
 	mutex_lock(&guard->map.lock);
 	if (floop_guard_in_epoch(guard, epoch)) {

@@ -283,6 +283,8 @@ static void begin_epoch(struct floop_image *image)
 {
 	struct floop_guard *guard = &image->guard;
 
+	/* users_gone() of the last epoch may not be done with it. */
+	wait_for_completion(&guard->drained);
 	spin_lock(&guard->lock);
 	if (guard->state != FLOOP_GUARD_BEGINNING) {
 		/* Broken already, with no user that could see to it. */

@@ -42,13 +42,26 @@ void floop_map_init(struct floop_map *map)
 	mutex_init(&map->lock);
 }
 
+/*
+ * Subtrees are given up only while there is no reader, and the tree is told so:
+ * as of 7.3, a subtree that has readers and whose root is full is not destroyed
+ * right. mte_dead_leaves() leaves untyped pointers in its slots, by which
+ * mt_clear_meta() takes the last one for metadata: a wrong address is freed.
+ */
+static void destroy(struct floop_map *map)
+{
+	mt_clear_in_rcu(&map->tree);
+	mtree_destroy(&map->tree);
+	mt_set_in_rcu(&map->tree);
+}
+
 /**
  * floop_map_exit() - free a map
  * @map: the map; nobody uses it any more
  */
 void floop_map_exit(struct floop_map *map)
 {
-	mtree_destroy(&map->tree);
+	destroy(map);
 	mutex_destroy(&map->lock);
 }
 
@@ -59,7 +72,7 @@ void floop_map_exit(struct floop_map *map)
  * @disk: set to the disk's sector if it is mapped
  * @end: set to the first sector behind @pos that this is not true of any more
  *
- * Context: Any; under rcu_read_lock() if the map may change.
+ * Context: Under rcu_read_lock() in an epoch, or with @map->lock held.
  * Return: whether it is mapped.
  */
 bool floop_map_find(struct floop_map *map, sector_t pos, sector_t *disk,
@@ -135,12 +148,12 @@ int floop_map_add(struct floop_map *map, sector_t pos, sector_t nr,
  * floop_map_clear() - map nothing any more
  * @map: the map
  *
- * Context: Process context, with @map->lock held. Never fails: it needs no
- * memory.
+ * Context: Process context, with @map->lock held, and no reader but us. Never
+ * fails: it needs no memory.
  */
 void floop_map_clear(struct floop_map *map)
 {
-	mtree_destroy(&map->tree);
+	destroy(map);
 	WRITE_ONCE(map->extents, 0);
 	WRITE_ONCE(map->sectors, 0);
 }
@@ -151,7 +164,8 @@ void floop_map_clear(struct floop_map *map)
  * @pos: its first sector in the file
  * @nr: its length, in sectors
  *
- * Context: Process context, with @map->lock held. May sleep.
+ * Context: Process context, with @map->lock held, and no reader but us. May
+ * sleep.
  * Return: false if there was no memory to unmap a part, and all is unmapped.
  */
 bool floop_map_remove(struct floop_map *map, sector_t pos, sector_t nr)
@@ -161,6 +175,7 @@ bool floop_map_remove(struct floop_map *map, sector_t pos, sector_t nr)
 	sector_t sectors = map->sectors;
 	long extents = map->extents;
 	void *old;
+	int err;
 
 	rcu_read_lock();
 	mas_for_each(&mas, old, last) {
@@ -171,7 +186,10 @@ bool floop_map_remove(struct floop_map *map, sector_t pos, sector_t nr)
 
 	if (sectors == map->sectors)
 		return true;
-	if (mtree_store_range(&map->tree, first, last, NULL, GFP_KERNEL)) {
+	mt_clear_in_rcu(&map->tree);
+	err = mtree_store_range(&map->tree, first, last, NULL, GFP_KERNEL);
+	mt_set_in_rcu(&map->tree);
+	if (err) {
 		floop_map_clear(map);
 		return false;
 	}
@@ -187,24 +205,23 @@ bool floop_map_remove(struct floop_map *map, sector_t pos, sector_t nr)
  * @limit: where to stop looking
  * @end: set to the end of the gap, at most @limit
  *
- * Context: Any.
+ * Context: Process context. Takes @map->lock.
  * Return: false if all up to @limit is mapped.
  */
 bool floop_map_gap(struct floop_map *map, sector_t *pos, sector_t limit,
 		   sector_t *end)
 {
+	bool mapped = true;
 	sector_t disk;
-	bool mapped;
 
-	while (*pos < limit) {
-		rcu_read_lock();
+	mutex_lock(&map->lock);
+	while (mapped && *pos < limit) {
 		mapped = floop_map_find(map, *pos, &disk, end);
-		rcu_read_unlock();
-		if (!mapped) {
+		if (mapped)
+			*pos = *end;
+		else
 			*end = min(*end, limit);
-			return true;
-		}
-		*pos = *end;
 	}
-	return false;
+	mutex_unlock(&map->lock);
+	return !mapped;
 }
