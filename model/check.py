@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Check the model of the guard's protocol (guard.pml), in every state that it can be in.
+
+The model must hold in every setting; and with any one of the guard's rules
+broken, or with a flaw put back that it has found, one of its assertions must
+fail: a model that doesn't notice proves nothing. Prints a line each; exits with 0
+if all of that is so. Names as arguments: only these.
+"""
+
+import dataclasses
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+PROJECT = pathlib.Path(__file__).resolve().parent.parent
+MODEL = PROJECT / "model" / "guard.pml"
+BUILD = PROJECT / "build" / "model"
+SECONDS = 600  # for one of them; on a busy machine, too
+MEMORY = 2000  # MiB
+
+# Who else is there, while I/O goes on.
+OPENERS = "IOS=1 OPENERS=2"
+READER = "IOS=2 OPENERS=1 READS FAILS=1"
+DISCARDS = "IOS=1 OPENERS=1 DISCARDS=2"
+CHANGE = "IOS=2 OPENERS=0 DISCARDS=1"
+FREEZE = "IOS=2 OPENERS=1 FREEZES=1"
+STOP = "IOS=1 OPENERS=1 STOPS=1"
+STOP_CHANGE = "IOS=1 OPENERS=0 DISCARDS=1 STOPS=1 RESTART"
+READ_ONLY = "IOS=2 OPENERS=1 READ_ONLY"
+
+HOLDS = {
+    "openers": OPENERS,
+    "reader": READER,
+    "discards": DISCARDS,
+    "change": CHANGE,
+    "freeze": FREEZE,
+    "stop": STOP,
+    "stop-change": STOP_CHANGE,
+    "read-only": READ_ONLY,
+}
+
+FAILS = {
+    "no-lease": f"{READER} NO_LEASE",
+    "no-break": f"{READER} NO_BREAK",
+    "no-drain": f"{READER} NO_DRAIN",
+    "no-clear": f"{READER} NO_CLEAR",
+    "no-epoch": f"{READER} NO_EPOCH",
+    "no-written": f"{CHANGE} NO_WRITTEN",
+    "no-durable": f"{READER} NO_DURABLE",
+    "no-changes": f"{CHANGE} NO_CHANGES",
+    "no-freeze": f"{FREEZE} NO_FREEZE",
+    "no-cache": f"{READER} NO_CACHE",
+    "no-layout": f"{READ_ONLY} NO_LAYOUT",
+    "old-stray": f"{DISCARDS} OLD_STRAY",
+    "old-late": f"{DISCARDS} OLD_LATE",
+    "old-todo": f"{STOP} OLD_TODO",
+}
+
+
+@dataclasses.dataclass
+class Outcome:
+    result: str
+    states: int
+    seconds: float
+
+
+class CannotRun(Exception):
+    pass
+
+
+def run(folder, *command):
+    """Run a tool that must succeed; returns what it prints."""
+    try:
+        result = subprocess.run(
+            command,
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=SECONDS,
+        )
+    except FileNotFoundError:
+        raise CannotRun(f"{command[0]} is missing: scripts/host-packages.sh") from None
+    except subprocess.TimeoutExpired:
+        raise CannotRun(f"{command[0]} took more than {SECONDS} s") from None
+    if result.returncode:
+        raise CannotRun(f"{command[0]} ended with {result.returncode}\n{result.stdout}")
+    return result.stdout
+
+
+def verify(name, defines, fast):
+    """What the search says: "holds", or the first assertion that fails."""
+    folder = BUILD / name
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.trail"):
+        old.unlink()
+    start = time.monotonic()
+    run(folder, "spin", "-a", *(f"-D{word}" for word in defines.split()), str(MODEL))
+    run(
+        folder,
+        *("cc", "-w", "-O2" if fast else "-O0", "-o", "pan", "pan.c"),
+        *("-DSAFETY", "-DCOLLAPSE", f"-DMEMLIM={MEMORY}"),
+    )
+    # Without the list of what was not reached.
+    said = run(folder, "./pan", "-n", "-m20000", "-w22")
+    (folder / "pan.log").write_text(said)
+
+    errors = re.search(r"errors: (\d+)", said)
+    states = re.search(r"(\d+) states, stored", said)
+    if not errors or not states or "max search depth too small" in said:
+        raise CannotRun(f"the search says nothing, or is cut short\n{said}")
+    failed = re.search(r"pan:\d+: (.+?) \(at depth", said)
+    if int(errors[1]) == 0 and not failed:
+        if "not completed" in said or "Bit statespace" in said:
+            raise CannotRun(f"the search is not complete\n{said}")
+        result = "holds"
+    else:
+        result = failed[1] if failed else "an error without a name"
+    return Outcome(result, int(states[1]), time.monotonic() - start)
+
+
+def as_expected(name, result):
+    if name in HOLDS:
+        return result == "holds"
+    return result.startswith("assertion violated")
+
+
+def main(names):
+    every = HOLDS | FAILS
+    unknown = [name for name in names if name not in every]
+    if unknown:
+        sys.exit(f"none of these is called {' or '.join(unknown)}: {', '.join(every)}")
+    os.nice(10)
+    bad = 0
+    for name in names or every:
+        try:
+            outcome = verify(name, every[name], name in HOLDS)
+        except CannotRun as e:
+            print(f"{name:12} FAILED: {e}", flush=True)
+            bad += 1
+            continue
+        good = as_expected(name, outcome.result)
+        bad += not good
+        print(
+            f"{name:12} {outcome.states:9,} states {outcome.seconds:6.1f} s  "
+            f"{'ok' if good else 'FAILED'}: {outcome.result}",
+            flush=True,
+        )
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
