@@ -42,6 +42,11 @@ test-debug: cli setup
 	scripts/debug-kernel.sh stable
 	@$(VENV)/pytest tests --debug-kernel $(ARGS)
 
+## model: that the guard's protocol holds, in every state of a model of it
+.PHONY: model
+model: setup-host
+	@model/check.py $(ARGS)
+
 ## check: checkpatch, compiler warnings, sparse, clippy, rustfmt, ruff, shellcheck
 .PHONY: check
 check: setup-host

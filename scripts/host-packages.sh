@@ -15,6 +15,7 @@ packages=(
 	mmdebstrap
 	qemu-system-x86
 	shellcheck
+	spin              # looks at every state of model/
 	util-linux
 	zstd
 )
