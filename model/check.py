@@ -48,17 +48,17 @@ HOLDS = {
 }
 
 FAILS = {
-    "no-lease": f"{READER} NO_LEASE",
-    "no-break": f"{READER} NO_BREAK",
-    "no-drain": "IOS=1 OPENERS=1 NO_DRAIN",
+    "no-lease": f"{READER} NO_LEASE IN_FLIGHT",
+    "no-break": f"{READER} NO_BREAK IN_FLIGHT",
+    "no-drain": "IOS=1 OPENERS=1 NO_DRAIN IN_FLIGHT",
     "no-clear": f"{READER} NO_CLEAR",
     "no-epoch": f"{READER} NO_EPOCH",
     "no-written": f"{CHANGES} NO_WRITTEN",
     "no-durable": f"{READER} NO_DURABLE",
-    "no-changes": f"{CHANGES} NO_CHANGES",
+    "no-changes": f"{CHANGES} NO_CHANGES IN_FLIGHT",
     "no-freeze": f"{FREEZE} NO_FREEZE",
     "no-cache": f"{READER} NO_CACHE",
-    "no-layout": f"{READ_ONLY} NO_LAYOUT",
+    "no-layout": f"{READ_ONLY} NO_LAYOUT IN_FLIGHT",
     "old-stray": f"{CHANGE} OLD_STRAY",
     "old-late": f"{CHANGE} OLD_LATE ENDS_ANYHOW",
     "old-todo": f"{STOP} OLD_TODO",

@@ -33,8 +33,9 @@
  *    after it was allocated".
  *
  * -DNO_x breaks FLOOP_RULE_x of kernel/rules.h; -DOLD_x puts back a flaw that the
- * model has found; -DENDS_ANYHOW asks for what goes astray, not for what doesn't
- * end. How many of each there are:
+ * model has found. -DENDS_ANYHOW doesn't ask whether everything ends, -DIN_FLIGHT
+ * not whether I/O goes to where the block was: to see what else fails then. How
+ * many of each there are:
  */
 #ifndef IOS
 #define IOS 2		/* I/Os, all at the same time */
@@ -197,6 +198,9 @@ proctype io(byte n) {
 		atomic {
 			if
 			:: map == EMPTY -> goto unmapped
+#ifdef IN_FLIGHT
+			:: map == STALE -> goto unmapped
+#endif
 			:: else -> assert(map == TRUE); flight[n] = FOUND
 			fi
 		}
@@ -346,15 +350,6 @@ inline begin_epoch() {
 	fi
 }
 
-/* What is left of an earlier drain may not drain the epoch to come. */
-inline flush_drain() {
-#ifndef OLD_STRAY
-	!drain_queued && !drain_runs
-#else
-	skip
-#endif
-}
-
 active proctype begin_work() {
 	bool begun, ok;
 end:	do
@@ -362,7 +357,6 @@ end:	do
 			begin_queued && !opens -> begin_queued = false;
 			begin_runs = true
 		}
-		flush_drain();
 		atomic {
 			if
 			:: wanted && state == WAITING -> state = BEGINNING
@@ -414,7 +408,10 @@ active proctype resume_work() {
 	bool begun;
 end:	do
 	:: atomic { resume_queued -> resume_queued = false; resume_runs = true }
-		flush_drain();
+#ifndef OLD_STRAY
+		/* flush_work(): what is left of the pause may not drain what begins here. */
+		!drain_queued && !drain_runs;
+#endif
 		atomic {
 			if
 			:: wanted && state == PAUSED && !changes && is_zero() ->
