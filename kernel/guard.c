@@ -11,8 +11,9 @@
  *    stands for all mapped I/O in flight. Whatever changes the file's blocks
  *    calls inode_dio_wait() first, and so waits until drain_work() has seen the
  *    last reference go. Nobody else waits.
- *  - We change the file's blocks ourselves: the epoch is paused, the range taken
- *    out of the map, and mapped I/O waited for, before the file system is called.
+ *  - We change the file's blocks ourselves: the epoch is paused and mapped I/O
+ *    waited for before the file system is called, and the range is out of the
+ *    map before the epoch goes on.
  *
  * The image's own descriptor is the only one: what came with LOOP_CONFIGURE
  * belongs to a process that may keep it.
@@ -283,8 +284,6 @@ static void begin_epoch(struct floop_image *image)
 {
 	struct floop_guard *guard = &image->guard;
 
-	/* users_gone() of the last epoch may not be done with it. */
-	wait_for_completion(&guard->drained);
 	spin_lock(&guard->lock);
 	if (guard->state != FLOOP_GUARD_BEGINNING) {
 		/* Broken already, with no user that could see to it. */
@@ -366,6 +365,13 @@ static void begin_work(struct work_struct *work)
 	memalloc_noio_restore(memflags);
 }
 
+static bool may_resume(struct floop_guard *guard)
+{
+	lockdep_assert_held(&guard->lock);
+	return guard->wanted && guard->state == FLOOP_GUARD_PAUSED &&
+	       !guard->changes;
+}
+
 static void resume_work(struct work_struct *work)
 {
 	struct floop_image *image = container_of(to_delayed_work(work),
@@ -375,8 +381,19 @@ static void resume_work(struct work_struct *work)
 	bool resume;
 
 	spin_lock(&guard->lock);
-	resume = guard->wanted && guard->state == FLOOP_GUARD_PAUSED &&
-		 !guard->changes && percpu_ref_is_zero(&guard->users);
+	resume = may_resume(guard);
+	spin_unlock(&guard->lock);
+	if (!resume)
+		return;
+	/*
+	 * users_gone() has queued drain_work() for the pause, too. If that came
+	 * late, it would take what we begin for what is to be drained.
+	 */
+	wait_for_completion(&guard->drained);
+	flush_work(&guard->drain_work);
+
+	spin_lock(&guard->lock);
+	resume = may_resume(guard);
 	if (resume) {
 		guard->state = FLOOP_GUARD_BEGINNING;
 		guard->unsettled = false;
@@ -433,6 +450,8 @@ static void drain_work(struct work_struct *work)
 	spin_unlock(&guard->lock);
 	if (!drained)
 		return;
+	/* Not before users_gone() is done: it must not speak of the next epoch. */
+	wait_for_completion(&guard->drained);
 
 	memflags = memalloc_noio_save();
 	/* What the other opener has read meanwhile may be older than our writes. */
