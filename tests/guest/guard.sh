@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# For the cases in guard/: `. tests/guest/guard.sh` after lib.sh and programs/lib.sh.
+
+# begin_fs ext4|xfs [MKFS-OPTION]... - on a part of the first disk, /dev/mapper/below: $MNT
+begin_fs() {
+	local fs=$1 keep
+	shift
+	[ -e /dev/mapper/below ] || carve "$(the_disk 1)" below 0 700
+	if [ "$fs" = ext4 ]; then keep=(-E nodiscard); else keep=(-K); fi
+	make_fs "$fs" /dev/mapper/below "${keep[@]}" "$@"
+	FS=$fs
+	MNT=$WORK/$fs
+	mount_at /dev/mapper/below "$MNT"
+}
+
+# end_fs - and the file system is clean
+end_fs() {
+	unmount "$MNT"
+	check "$FS below is clean" fsck_of "$FS" /dev/mapper/below
+}
+
+# written PATH SIZE SEED - a file without holes, of that pattern, on the disk
+written() {
+	pattern write -q -s "$3" "$1" "$2"
+}
+
+mapped() {
+	[ "$(attr "$1" loop/mapped)" = 1 ]
+}
+
+unmapped() {
+	! mapped "$1"
+}
+
+# maps DEVICE BYTES - its map has as much, and holds
+maps() {
+	mapped "$1" && [ "$(attr "$1" loop/mapped_bytes)" -ge "$2" ]
+}
+
+# wait_mapped DEVICE [MEGABYTES] - all of the image, unless told
+wait_mapped() {
+	local bytes
+	bytes=$(($(blockdev --getsize64 "$1")))
+	[ $# -lt 2 ] || bytes=$(($2 << 20))
+	wait_until 30 maps "$1" "$bytes"
+}
+
+# ios DEVICE mapped|file - how many went that way
+ios() {
+	attr "$1" "loop/ios_$2"
+}
+
+broken() {
+	attr "$1" loop/epochs_broken
+}
+
+begun() {
+	attr "$1" loop/epochs_begun
+}
+
+# more_ios DEVICE mapped|file THAN
+more_ios() {
+	[ "$(ios "$1" "$2")" -gt "$3" ]
+}
+
+# begin_writes DEVICE SIZE [keeper-option]... - with as many in flight as it has threads; what must be there is in
+# $WORK/model
+begin_writes() {
+	local device=$1 size=$2
+	shift 2
+	rm -f "$WORK/model" "$WORK/keeper"
+	keeper write "$@" -m "$WORK/model" "$device" "$size" >"$WORK/keeper" 2>&1 &
+	keeper=$!
+	later stop_writes $keeper
+	wait_until 20 grep -q began "$WORK/keeper"
+}
+
+# stop_writes PID - if they go on because the case has failed
+stop_writes() {
+	[ ! -e "/proc/$1" ] || kill "$1" 2>/dev/null
+	wait "$1" 2>/dev/null || true
+}
+
+# end_writes WHAT - none failed, and the device holds what it must
+end_writes() {
+	kill -TERM "$keeper" || fail "$1: $(cat "$WORK/keeper")"
+	wait "$keeper" || fail "$1: $(cat "$WORK/keeper")"
+	echo "ok: $1: $(tail -n 1 "$WORK/keeper")"
+}
+
+# goes_mapped WHAT DEVICE - reads of the whole device take the mapped path, all of them
+goes_mapped() {
+	local mapped file
+	mapped=$(ios "$2" mapped)
+	file=$(ios "$2" file)
+	dd if="$2" of=/dev/null bs=64k iflag=direct status=none
+	more_ios "$2" mapped "$mapped" || fail "$1: nothing went the mapped path"
+	is "$1: I/O through the file system" "$(($(ios "$2" file) - file))" 0
+}
+
+# goes_through_file WHAT DEVICE
+goes_through_file() {
+	local mapped file
+	mapped=$(ios "$2" mapped)
+	file=$(ios "$2" file)
+	dd if="$2" of=/dev/null bs=64k iflag=direct status=none
+	more_ios "$2" file "$file" || fail "$1: nothing went through the file system"
+	is "$1: mapped I/O" "$(($(ios "$2" mapped) - mapped))" 0
+}
+
+# waits_in PID FUNCTION - that process, in the kernel
+waits_in() {
+	grep -q "$2" "/proc/$1/stack" 2>/dev/null
+}
+
+waits_or_is_gone() {
+	[ ! -e "/proc/$1" ] || waits_in "$@"
+}
+
+# thaw WHERE - if it is frozen
+thaw() {
+	fsfreeze -u "$1" 2>/dev/null || true
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What another process may do to a file that is an image, and no tool of the guest does so exactly.
+ *
+ *   other truncate PATH SIZE       by path: truncate(2)
+ *   other ftruncate FD SIZE        by a descriptor that it has inherited
+ *   other punch FD POS LEN         a hole, the same way
+ *   other write FD POS SEED LEN    a pattern, the same way
+ *   other nonblock r|w|rw PATH     open with O_NONBLOCK, and close
+ *   other handle PATH [POS LEN]    open by handle, punch a hole, and close
+ *   other map PATH POS SEED LEN    write a pattern through a shared mapping, whose descriptor is closed;
+ *                                  says "mapped", and unmaps it at the end of its input
+ *   other socket PATH SIZE         leave a descriptor in a socket and nowhere else; says "sent". At the end
+ *                                  of its input, take it out and truncate the file through it
+ */
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include "common.h"
+
+static void must(int ok, const char *what)
+{
+	if (!ok)
+		die("%s: %s", what, strerror(errno));
+}
+
+static void wait_for_end_of_input(const char *say)
+{
+	char c;
+
+	puts(say);
+	fflush(stdout);
+	while (read(0, &c, 1) > 0)
+		;
+}
+
+static int flags_of(const char *how)
+{
+	return !strcmp(how, "r") ? O_RDONLY : !strcmp(how, "w") ? O_WRONLY : O_RDWR;
+}
+
+static void punch(int fd, uint64_t pos, uint64_t len)
+{
+	must(!fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)pos, (off_t)len), "fallocate");
+}
+
+static void do_handle(const char *path, int argc, char **argv)
+{
+	struct file_handle *h = calloc(1, sizeof(*h) + MAX_HANDLE_SZ);
+	char dir[4096];
+	int mount, dirfd, fd;
+
+	h->handle_bytes = MAX_HANDLE_SZ;
+	must(!name_to_handle_at(AT_FDCWD, path, h, &mount, 0), "name_to_handle_at");
+	snprintf(dir, sizeof(dir), "%s", path);
+	*strrchr(dir, '/') = '\0';
+	dirfd = open(dir, O_RDONLY | O_DIRECTORY);
+	must(dirfd >= 0, dir);
+	fd = open_by_handle_at(dirfd, h, O_RDWR | O_NONBLOCK);
+	must(fd >= 0, "open_by_handle_at");
+	if (argc == 2)
+		punch(fd, bytes(argv[0]), bytes(argv[1]));
+}
+
+static void do_map(const char *path, uint64_t pos, uint64_t seed, uint64_t len)
+{
+	int fd = open(path, O_RDWR);
+	uint8_t *p;
+
+	must(fd >= 0, path);
+	p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)pos);
+	must(p != MAP_FAILED, "mmap");
+	close(fd);
+	fill_pattern(p, pos, len, seed);
+	wait_for_end_of_input("mapped");
+	must(!munmap(p, len), "munmap");
+}
+
+static void do_socket(const char *path, uint64_t size)
+{
+	char byte = 0, control[CMSG_SPACE(sizeof(int))] = "";
+	struct iovec iov = { .iov_base = &byte, .iov_len = 1 };
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control),
+	};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+	int ends[2], fd = open(path, O_RDWR);
+
+	must(fd >= 0, path);
+	must(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends), "socketpair");
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+	must(sendmsg(ends[0], &msg, 0) == 1, "sendmsg");
+	close(fd);
+	wait_for_end_of_input("sent");
+	must(recvmsg(ends[1], &msg, 0) == 1, "recvmsg");
+	memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&msg)), sizeof(fd));
+	must(!ftruncate(fd, (off_t)size), "ftruncate");
+}
+
+int main(int argc, char **argv)
+{
+	const char *verb = argc > 1 ? argv[1] : "";
+
+	if (argc == 4 && !strcmp(verb, "truncate")) {
+		must(!truncate(argv[2], (off_t)bytes(argv[3])), argv[2]);
+	} else if (argc == 4 && !strcmp(verb, "ftruncate")) {
+		must(!ftruncate(atoi(argv[2]), (off_t)bytes(argv[3])), "ftruncate");
+	} else if (argc == 5 && !strcmp(verb, "punch")) {
+		punch(atoi(argv[2]), bytes(argv[3]), bytes(argv[4]));
+	} else if (argc == 6 && !strcmp(verb, "write")) {
+		uint64_t pos = bytes(argv[3]), len = bytes(argv[5]);
+		void *buf = aligned(len);
+
+		fill_pattern(buf, pos, len, bytes(argv[4]));
+		must(pwrite(atoi(argv[2]), buf, len, (off_t)pos) == (ssize_t)len, "pwrite");
+	} else if (argc == 4 && !strcmp(verb, "nonblock")) {
+		must(open(argv[3], flags_of(argv[2]) | O_NONBLOCK) >= 0, argv[3]);
+	} else if (argc >= 3 && !strcmp(verb, "handle")) {
+		do_handle(argv[2], argc - 3, argv + 3);
+	} else if (argc == 6 && !strcmp(verb, "map")) {
+		do_map(argv[2], bytes(argv[3]), bytes(argv[4]), bytes(argv[5]));
+	} else if (argc == 4 && !strcmp(verb, "socket")) {
+		do_socket(argv[2], bytes(argv[3]));
+	} else {
+		die("other: see its first lines");
+	}
+	return 0;
+}
