@@ -1,0 +1,49 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: holes punched into an image and cuts at its end, with writes to the device all the time: other files that get the blocks have nothing but what was written to them
+# modes: side-by-side
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+. tests/guest/guard.sh
+programs loopdev pattern other keeper
+
+for fs in ext4 xfs; do
+	begin_fs "$fs"
+	written "$MNT/image" 32M 1
+	# Little else is free: what the image loses is what the others get
+	sync
+	free=$(($(stat -f -c '%a * %S' "$MNT") >> 20))
+	check "$fs: a full file system" fallocate -l $((free - 12))M "$MNT/filler"
+	dev=$(attach "$MNT/image")
+	wait_mapped "$dev"
+	# What is kept is looked at; the rest is only written to
+	begin_writes "$dev" 8M -b 16k -t 2
+	kept=$keeper
+	keeper write -e -b 16k -t 2 -o 8M -m "$WORK/model2" "$dev" 24M >"$WORK/keeper2" 2>&1 &
+	careless=$!
+	later stop_writes $careless
+	for round in 1 2 3; do
+		wait_until 30 mapped "$dev"
+		mapped=$(ios "$dev" mapped)
+		wait_until 20 more_ios "$dev" mapped $((mapped + 10))
+		xfs_io -c "fpunch 8m 8m" "$MNT/image"
+		written "$MNT/neighbour$round-1" 4M "7$round"
+		wait_until 30 mapped "$dev"
+		mapped=$(ios "$dev" mapped)
+		wait_until 20 more_ios "$dev" mapped $((mapped + 10))
+		other truncate "$MNT/image" 24M
+		written "$MNT/neighbour$round-2" 4M "8$round"
+		other truncate "$MNT/image" 32M
+		drop_caches
+		check "$fs: round $round: the first neighbour" pattern check -q -s "7$round" "$MNT/neighbour$round-1" 4M
+		check "$fs: round $round: the second" pattern check -q -s "8$round" "$MNT/neighbour$round-2" 4M
+		rm "$MNT/neighbour$round-1" "$MNT/neighbour$round-2"
+	done
+	kill -TERM "$careless"
+	wait "$careless" || fail "$(cat "$WORK/keeper2")"
+	keeper=$kept
+	end_writes "$fs: what nobody punched"
+	detach "$dev"
+	check "$fs: is in the file" keeper check -b 16k -m "$WORK/model" "$MNT/image" 8M
+	end_fs
+done
