@@ -1,0 +1,74 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: whoever opens the image, however, breaks the lease and need not wait for it; writes in flight go on, none is lost, and when the other one has gone the image is mapped again
+# modes: side-by-side
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+. tests/guest/guard.sh
+programs loopdev pattern keeper other
+
+broke() {
+	[ "$(broken "$1")" -gt "$2" ]
+}
+
+# breaks WHAT COMMAND... - while writes are in flight
+breaks() {
+	local what=$1 before
+	shift
+	wait_mapped "$dev"
+	before=$(broken "$dev")
+	check "$fs: $what" "$@"
+	broke "$dev" "$before" || fail "$fs: $what: the lease was not broken"
+}
+
+another_device() {
+	local device
+	device=$(attach --read-only "$MNT/image")
+	sleep 0.2
+	detach "$device"
+}
+
+for fs in ext4 xfs; do
+	begin_fs "$fs"
+	written "$MNT/image" 8M 1
+	dev=$(attach "$MNT/image")
+	wait_mapped "$dev"
+	begin_writes "$dev" 8M -b 16k -t 4
+	breaks "a reader" dd if="$MNT/image" of=/dev/null bs=1M status=none
+	breaks "a direct reader" dd if="$MNT/image" of=/dev/null bs=1M iflag=direct status=none
+	breaks "O_RDONLY|O_NONBLOCK" other nonblock r "$MNT/image"
+	breaks "O_WRONLY|O_NONBLOCK" other nonblock w "$MNT/image"
+	breaks "O_RDWR|O_NONBLOCK" other nonblock rw "$MNT/image"
+	breaks "open by handle" other handle "$MNT/image"
+	breaks "another device" another_device
+	before=$(broken "$dev")
+	wait_mapped "$dev"
+	check "$fs: stat" stat "$MNT/image"
+	check "$fs: a link" ln "$MNT/image" "$MNT/link"
+	check "$fs: another name" mv "$MNT/link" "$MNT/other"
+	check "$fs: no name" rm "$MNT/other"
+	is "$fs: leases broken by who doesn't open it" "$(($(broken "$dev") - before))" 0
+	end_writes "$fs: all that was written is on the device"
+
+	# Mapped, the writes go on where they were
+	wait_mapped "$dev"
+	begin_writes "$dev" 8M -b 16k -t 2
+	mapped=$(ios "$dev" mapped)
+	wait_until 10 more_ios "$dev" mapped $((mapped + 20))
+	exec 9<"$MNT/image"
+	is "$fs: while it is open" "$(attr "$dev" loop/mapped_reason)" "someone else has the image open"
+	file=$(ios "$dev" file)
+	wait_until 10 more_ios "$dev" file $((file + 20))
+	mapped=$(ios "$dev" mapped)
+	file=$(ios "$dev" file)
+	wait_until 10 more_ios "$dev" file $((file + 20))
+	is "$fs: mapped I/O while it is open" "$(($(ios "$dev" mapped) - mapped))" 0
+	exec 9<&-
+	wait_mapped "$dev"
+	mapped=$(ios "$dev" mapped)
+	wait_until 10 more_ios "$dev" mapped $((mapped + 20))
+	end_writes "$fs: and on the device after that"
+	check "$fs: and in the file" keeper check -b 16k -m "$WORK/model" "$MNT/image" 8M
+	detach "$dev"
+	end_fs
+done

@@ -1,0 +1,34 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: an image that is also a file of an overlay's upper layer, truncated by its path in the overlay without an open: the map is given up, and nothing is written to blocks that another file has got
+# modes: side-by-side
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+. tests/guest/guard.sh
+programs loopdev pattern other keeper
+
+for fs in ext4 xfs; do
+	begin_fs "$fs"
+	mkdir -p "$MNT/lower" "$MNT/upper" "$MNT/work" "$WORK/merged"
+	written "$MNT/upper/image" 16M 1
+	mount_at overlay "$WORK/merged" -t overlay \
+		-o "lowerdir=$MNT/lower,upperdir=$MNT/upper,workdir=$MNT/work"
+	dev=$(attach "$MNT/upper/image")
+	wait_mapped "$dev"
+	before=$(broken "$dev")
+	check "$fs: truncate by the overlay's path" other truncate "$WORK/merged/image" 4M
+	is "$fs: as long as the overlay says" "$(stat -c %s "$MNT/upper/image")" $((4 << 20))
+	# What is free is taken, what was cut off with it
+	sync
+	free=$(($(stat -f -c '%a * %S' "$MNT") >> 20))
+	check "$fs: a file in its place" fallocate -l $((free - 12))M "$MNT/filler"
+	check "$fs: and another" written "$MNT/neighbour" 8M 7
+	sync
+	pattern write -d -q -b 64k -s 2 -o 4M "$dev" 12M || true
+	drop_caches
+	check "$fs: the neighbour has nothing of the image" pattern check -q -s 7 "$MNT/neighbour" 8M
+	[ "$(broken "$dev")" -gt "$before" ] || fail "$fs: the lease was not broken"
+	detach "$dev"
+	unmount "$WORK/merged"
+	end_fs
+done
