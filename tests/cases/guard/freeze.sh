@@ -1,0 +1,41 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: while the file system below is frozen nothing is written to its disk, by the mapped path or another; reads go on, and writes when it is thawed
+# modes: side-by-side
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+. tests/guest/guard.sh
+programs loopdev pattern keeper
+
+# written_sectors - of the disk below, ever
+written_sectors() {
+	local stat
+	read -ra stat <"/sys/block/$(basename "$(readlink -f /dev/mapper/below)")/stat"
+	echo "${stat[6]}"
+}
+
+for fs in ext4 xfs; do
+	begin_fs "$fs"
+	later thaw "$MNT"
+	written "$MNT/image" 8M 1
+	dev=$(attach "$MNT/image")
+	wait_mapped "$dev"
+	begin_writes "$dev" 4M -b 16k -t 4
+	for round in 1 2 3; do
+		mapped=$(ios "$dev" mapped)
+		wait_until 20 more_ios "$dev" mapped $((mapped + 10))
+		check "$fs: freeze" fsfreeze -f "$MNT"
+		before=$(written_sectors)
+		goes_mapped "$fs: $round: reads while it is frozen" "$dev"
+		check "$fs: $round: what they read" pattern check -d -q -s 1 -o 4M "$dev" 4M
+		sleep 0.3
+		is "$fs: $round: sectors written while it was frozen" "$(($(written_sectors) - before))" 0
+		check "$fs: thaw" fsfreeze -u "$MNT"
+		mapped=$(ios "$dev" mapped)
+		wait_until 20 more_ios "$dev" mapped $((mapped + 10))
+	done
+	end_writes "$fs: nothing was lost"
+	detach "$dev"
+	check "$fs: in the file" keeper check -b 16k -m "$WORK/model" "$MNT/image" 4M
+	end_fs
+done
