@@ -1,0 +1,55 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: flushes and FUA writes of a mapped device reach the disk as such without the file system; when something went through the file system, the next flush goes through it, too
+# modes: side-by-side
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+. tests/guest/guard.sh
+programs loopdev pattern
+
+mount_at none "$WORK/tracing" -t tracefs
+tracing=$WORK/tracing
+trace_off() {
+	echo 0 >"$tracing/events/block/block_rq_issue/enable"
+	echo 1 >"$tracing/trace"
+}
+later trace_off
+
+# reached WHAT PATTERN COMMAND... - the disk got requests like that (F: flush, WF: with FUA) meanwhile
+reached() {
+	local what=$1 pattern=$2 n
+	shift 2
+	echo 0 >"$tracing/trace"
+	echo 1 >"$tracing/events/block/block_rq_issue/enable"
+	"$@"
+	echo 0 >"$tracing/events/block/block_rq_issue/enable"
+	n=$(grep -cE "block_rq_issue: [0-9]+,[0-9]+ $pattern" "$tracing/trace" || true)
+	[ "$n" -gt 0 ] || fail "$what: not on the disk: $(tail -n 5 "$tracing/trace")"
+	echo "ok: $what: $n on the disk"
+}
+
+for fs in ext4 xfs; do
+	begin_fs "$fs"
+	written "$MNT/image" 8M 1
+	# udev reads the end of the device when it has been written to: that is not to be a hole
+	pattern write -q -s 1 -o 12M "$MNT/image" 4M
+	dev=$(attach "$MNT/image")
+	wait_mapped "$dev" 12
+	pattern write -d -q -s 2 "$dev" 1M
+	file=$(ios "$dev" file)
+	reached "$fs: fsync" "F" pattern write -d -q -s 2 "$dev" 1M
+	reached "$fs: O_DSYNC" "(WF|F)" pattern write -d -a -n -q -b 64k -s 3 "$dev" 1M
+	reached "$fs: of the page cache" "F" pattern write -q -s 4 "$dev" 1M
+	is "$fs: of that through the file system" "$(($(ios "$dev" file) - file))" 0
+
+	# Into a hole
+	file=$(ios "$dev" file)
+	reached "$fs: fsync of what was a hole" "(WF|F)" pattern write -d -q -b 64k -s 5 -o 8M "$dev" 64k
+	is "$fs: of that through the file system" "$(($(ios "$dev" file) - file))" 2
+	wait_mapped "$dev" 12
+	file=$(ios "$dev" file)
+	reached "$fs: fsync after that" "F" pattern write -d -q -s 6 "$dev" 1M
+	is "$fs: of that through the file system" "$(($(ios "$dev" file) - file))" 0
+	detach "$dev"
+	end_fs
+done
