@@ -43,7 +43,8 @@ wait_mapped() {
 	local bytes
 	bytes=$(($(blockdev --getsize64 "$1")))
 	[ $# -lt 2 ] || bytes=$(($2 << 20))
-	wait_until 30 maps "$1" "$bytes"
+	(wait_until 30 maps "$1" "$bytes") ||
+		fail "$1 is not mapped: $(grep . "/sys/block/${1#/dev/}"/loop/{mapped,epochs}* 2>&1)"
 }
 
 # ios DEVICE mapped|file - how many went that way

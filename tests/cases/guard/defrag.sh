@@ -1,0 +1,72 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: e4defrag and xfs_fsr move the blocks of an image that is written to: nothing is lost, what was moved away from can be had by others, and the image is mapped where it is then
+# modes: side-by-side
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+. tests/guest/guard.sh
+programs loopdev pattern keeper
+
+# fragmented FILE MEGABYTES - in pieces of 64k, with another file's between them
+fragmented() {
+	local i
+	: >"$1"
+	: >"$1.other"
+	for ((i = 0; i < $2 * 16; i++)); do
+		printf 'file 0\npwrite -q %dk 64k\nfsync\nfile 1\npwrite -q %dk 64k\nfsync\n' $((i * 64)) $((i * 64))
+	done | xfs_io -d "$1" "$1.other" >/dev/null
+	rm "$1.other"
+}
+
+# first_block FILE - where it begins on the disk
+first_block() {
+	filefrag -v "$1" | awk '$1 == "0:" { print $4; exit }'
+}
+
+defragment() {
+	case $fs in
+	ext4) e4defrag -v "$MNT/image" ;;
+	xfs) xfs_fsr -v "$MNT/image" ;;
+	esac
+}
+
+for fs in ext4 xfs; do
+	begin_fs "$fs"
+	fragmented "$MNT/image" 4
+	dev=$(attach "$MNT/image")
+	pattern write -d -q -s 1 "$dev" 4M
+	wait_mapped "$dev"
+	extents=$(attr "$dev" loop/mapped_extents)
+	[ "$extents" -gt 3 ] || fail "$fs: only $extents extents: not fragmented"
+	where=$(first_block "$MNT/image")
+	wait_mapped "$dev"
+	begin_writes "$dev" 2M -b 16k -t 4
+	before=$(broken "$dev")
+	check "$fs: defragment" defragment
+	[ "$(broken "$dev")" -gt "$before" ] || fail "$fs: no lease was broken"
+	# xfs_fsr gives a file up that is written to while it copies
+	if [ "$fs" = xfs ]; then
+		end_writes "$fs: nothing is lost"
+		check "$fs: defragment what nobody writes to" defragment
+	fi
+	written "$MNT/neighbour" 8M 7
+	sync
+	wait_mapped "$dev"
+	if [ "$fs" = ext4 ]; then
+		mapped=$(ios "$dev" mapped)
+		wait_until 20 more_ios "$dev" mapped $((mapped + 20))
+		end_writes "$fs: nothing is lost"
+	fi
+	[ "$(first_block "$MNT/image")" != "$where" ] || fail "$fs: nothing was moved"
+	wait_mapped "$dev"
+	now=$(attr "$dev" loop/mapped_extents)
+	[ "$now" -lt "$extents" ] || fail "$fs: $now extents, $extents before"
+	check "$fs: the rest of it" pattern check -d -q -s 1 -o 2M "$dev" 2M
+	check "$fs: written where it is now" pattern write -d -q -s 2 -o 2M "$dev" 2M
+	detach "$dev"
+	drop_caches
+	check "$fs: in the file" pattern check -q -s 2 -o 2M "$MNT/image" 2M
+	check "$fs: in the file" keeper check -b 16k -m "$WORK/model" "$MNT/image" 2M
+	check "$fs: the neighbour" pattern check -q -s 7 "$MNT/neighbour" 8M
+	end_fs
+done

@@ -1,0 +1,29 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: without leases (fs.leases-enable=0) nothing is mapped; with them again it is, and a lease that is held when they are turned off is broken as ever
+# modes: side-by-side
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+. tests/guest/guard.sh
+programs loopdev pattern
+
+later sysctl -q fs.leases-enable=1
+for fs in ext4 xfs; do
+	begin_fs "$fs"
+	sysctl -q fs.leases-enable=0
+	written "$MNT/image" 4M 1
+	dev=$(attach "$MNT/image")
+	wait_until 20 grep -q "grants no lease" "/sys/block/${dev#/dev/}/loop/mapped_reason"
+	goes_through_file "$fs: without leases" "$dev"
+	check "$fs: what it reads" pattern check -d -q -s 1 "$dev" 4M
+	sysctl -q fs.leases-enable=1
+	wait_mapped "$dev"
+	# What is held is held: who opens the image breaks it all the same
+	sysctl -q fs.leases-enable=0
+	check "$fs: a hole" xfs_io -c "fpunch 0 1m" "$MNT/image"
+	[ "$(broken "$dev")" -gt 0 ] || fail "$fs: no lease was broken"
+	check "$fs: a hole" cmp -n 1M "$dev" /dev/zero
+	sysctl -q fs.leases-enable=1
+	detach "$dev"
+	end_fs
+done

@@ -1,0 +1,58 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: mapping is turned off, and a device detached, while a mapped write hangs in the disk and another opener waits for it; and while others open the image all the time
+# modes: side-by-side
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+. tests/guest/guard.sh
+programs loopdev pattern other
+
+mapping() {
+	echo "$2" >"/sys/block/${1#/dev/}/loop/mapping"
+}
+
+for fs in ext4 xfs; do
+	begin_fs "$fs"
+	later dmsetup resume below
+	written "$MNT/image" 4M 1
+	dev=$(attach "$MNT/image")
+	wait_mapped "$dev"
+
+	mapped=$(ios "$dev" mapped)
+	dmsetup suspend --noflush --nolockfs below
+	pattern write -d -n -q -b 64k -s 2 "$dev" 64k &
+	writer=$!
+	wait_until 20 more_ios "$dev" mapped "$mapped"
+	xfs_io -c "fpunch 1m 64k" "$MNT/image" &
+	changer=$!
+	wait_until 20 waits_in "$changer" inode_dio_wait
+	mapping "$dev" 0 &
+	off=$!
+	wait_until 20 waits_in "$off" floop_guard_stop
+	dmsetup resume below
+	wait "$writer" || fail "$fs: the write failed"
+	wait "$changer" || fail "$fs: the hole failed"
+	wait "$off" || fail "$fs: mapping was not turned off"
+	check "$fs: the write" pattern check -d -q -b 64k -s 2 "$dev" 64k
+	check "$fs: the hole" cmp -n 64K -i 1M:0 "$dev" /dev/zero
+	check "$fs: written again" pattern write -d -q -s 1 "$dev" 4M
+
+	mapping "$dev" 1
+	wait_mapped "$dev"
+	(while :; do other nonblock r "$MNT/image"; done) &
+	opener=$!
+	for _ in 1 2 3 4 5 6 7 8 9 10; do
+		mapping "$dev" 0
+		mapping "$dev" 1
+		sleep 0.0"$((RANDOM % 10))"
+	done
+	check "$fs: with openers all the time" pattern check -d -q -s 1 "$dev" 4M
+	detach "$dev"
+	kill "$opener"
+	wait "$opener" || true
+	dev=$(attach "$MNT/image")
+	wait_mapped "$dev"
+	check "$fs: mapped again" pattern check -d -q -s 1 "$dev" 4M
+	detach "$dev"
+	end_fs
+done
