@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: when the file system below is shut down a mapped device goes on with what is mapped, and what was written and flushed then is in the image after a remount, which finds the file system clean
 # modes: side-by-side
+# timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh
 . tests/guest/guard.sh
