@@ -3,8 +3,8 @@
  * The guard under torture: everything that may move or change an image's blocks, while the device is in full use.
  *
  *   torture -i [-s SEED] IMAGE SIZE			make the image of a device of SIZE bytes, before it is attached
- *   torture [-s SEED] [-t SECONDS] [-n OPERATIONS] [-j THREADS] [-x THREADS] [-q DEPTH] [-w MS] [-W SECONDS] [-k OP,OP..]
- *	   [-r] [-b] DEVICE IMAGE
+ *   torture [-s SEED] [-t SECONDS] [-n OPERATIONS] [-j THREADS] [-x THREADS] [-q DEPTH] [-g BLOCKS] [-w MS] [-W SECONDS] [-k OP,OP..]
+ *	   [-K OP,OP..] [-r] [-b] DEVICE IMAGE
  *
  * Every sector of 512 bytes says whose it is: of which run, what place, which generation. The first three quarters of the
  * device are protected: each sector has one thread that writes it, and at any time it holds what was written last.
@@ -17,7 +17,7 @@
  * map finds them. Between bursts the image is left alone until it is mapped again.
  *
  * The disk gets nothing while its file system is frozen. -w says how many milliseconds the disk takes for a write: the
- * windows for I/O in flight are as long. -r is for a read-only device, -b for one whose mapping is known to be at fault.
+ * windows for I/O in flight are as long. -g: changes come in so many blocks, for a map that isn't too fine. -k: these operations only, -K: not these. -r is for a read-only device, -b for one whose mapping is known to be at fault.
  */
 #include <fcntl.h>
 #include <linux/aio_abi.h>
@@ -56,11 +56,11 @@ static const char * const kinds[] = { "?", "the device's, protected", "the devic
 static const char *device, *image;
 static char dir[256], sysfs[256], disk_stat[64];
 static uint64_t seed = 1, run, size, prot;	/* bytes */
-static unsigned int jobs = 2, hostiles = 3, depth = 8, slow, patience = 90, chunks;
+static unsigned int jobs = 2, hostiles = 3, depth = 8, slow, patience = 90, chunks, sector_size, grain = 1;
 static bool read_only, broken_rules;
 static int mount_fd;
 static struct file_handle *handle;
-static atomic_bool stopping, frozen, leaving;
+static atomic_bool stopping, frozen, leaving, calm;
 static atomic_uint open_ops;		/* what the burst allows: a bit for each operation */
 static atomic_int busy;
 static _Atomic uint32_t *done, *issued;	/* the generation of each protected sector: surely there, perhaps there */
@@ -328,7 +328,7 @@ static void io_choose(struct io *io, struct rng *r, uint32_t chunk)
 {
 	uint32_t sectors = CHUNK / SECTOR, block = BLOCK / SECTOR;
 
-	switch (below(r, 8)) {
+	switch (sector_size == SECTOR ? below(r, 8) : 2 + below(r, 6)) {
 	case 0: case 1:
 		io->nr = 1 + (uint32_t)below(r, 16);
 		io->first = (uint32_t)below(r, sectors - io->nr + 1);
@@ -346,7 +346,7 @@ static void io_choose(struct io *io, struct rng *r, uint32_t chunk)
 
 static void discard(int fd, struct rng *r, uint32_t chunk, uint32_t gen)
 {
-	uint32_t first = (uint32_t)below(r, 8), nr = 1 + (uint32_t)below(r, 16 - first), i;
+	uint32_t first = grain > 1 ? 0 : (uint32_t)below(r, 8), nr = grain > 1 ? 16 : 1 + (uint32_t)below(r, 16 - first), i;
 	uint64_t range[2] = { (uint64_t)chunk * CHUNK + first * BLOCK, nr * BLOCK };
 	bool zero = !below(r, 3);
 	int n;
@@ -393,7 +393,9 @@ static void *io_thread(void *arg)
 		unsigned int kind = (unsigned int)below(&r, 100);
 
 		gen++;
-		if (!read_only && kind < 4) {
+		if (calm)
+			usleep(10000);
+		if (!read_only && kind < 2) {
 			chunk = id + jobs * (uint32_t)below(&r, chunks / jobs);
 			if (!chunk_use(chunk))
 				continue;
@@ -402,7 +404,7 @@ static void *io_thread(void *arg)
 			chunk_users[chunk]--;
 			continue;
 		}
-		if (kind < 7) {
+		if (kind < 4) {
 			doing(t, "flush");
 			if (fsync(fd))
 				fail("request error: flush of the device: %s", strerror(errno));
@@ -672,9 +674,9 @@ static unsigned int check_file(const void *buf, uint64_t pos, size_t len, const 
 
 static void pick(struct hostile *h, uint64_t *pos, size_t *len, uint32_t most)
 {
-	uint64_t blocks = 1 + below(&h->r, most);
+	uint64_t blocks = grain * (1 + below(&h->r, most > grain ? most / grain : 1));
 
-	*pos = below(&h->r, prot / BLOCK - blocks + 1) * BLOCK;
+	*pos = below(&h->r, (prot / BLOCK - blocks) / grain + 1) * grain * BLOCK;
 	*len = blocks * BLOCK;
 }
 
@@ -737,9 +739,9 @@ static int op_ftruncate(struct hostile *h)
 
 static uint64_t pick_sacrificed(struct hostile *h, size_t *len)
 {
-	uint64_t pos = prot + BLOCK * below(&h->r, (size - prot) / BLOCK);
+	uint64_t pos = prot + BLOCK * grain * below(&h->r, (size - prot) / BLOCK / grain);
 
-	*len = BLOCK * (1 + below(&h->r, 64));
+	*len = BLOCK * grain * (1 + below(&h->r, 64 / grain));
 	if (*len > size - pos)
 		*len = size - pos;
 	return pos;
@@ -1137,11 +1139,29 @@ static const struct op {
 static struct { atomic_ulong ok, failed; atomic_int last; } counts[OPS];
 static atomic_ulong operations;
 
+static unsigned int pick_op(struct rng *r, unsigned int mask)
+{
+	unsigned int sum = 0, i;
+	uint64_t n;
+
+	for (i = 0; i < OPS; i++)
+		if (mask & 1U << i)
+			sum += ops[i].weight;
+	n = below(r, sum);
+	for (i = 0; i < OPS; i++) {
+		if (!(mask & 1U << i))
+			continue;
+		if (n < ops[i].weight)
+			break;
+		n -= ops[i].weight;
+	}
+	return i;
+}
+
 static void *hostile_thread(void *arg)
 {
 	struct hostile h = { .id = (unsigned int)(uintptr_t)arg };
-	unsigned int mask, sum, i;
-	uint64_t n;
+	unsigned int mask, i;
 	int err;
 
 	h.r.state = mix(seed * 100 + 200 + h.id);
@@ -1166,17 +1186,7 @@ static void *hostile_thread(void *arg)
 			usleep(1000);
 			continue;
 		}
-		for (sum = 0, i = 0; i < OPS; i++)
-			if (mask & 1U << i)
-				sum += ops[i].weight;
-		n = below(&h.r, sum);
-		for (i = 0; i < OPS; i++) {
-			if (!(mask & 1U << i))
-				continue;
-			if (n < ops[i].weight)
-				break;
-			n -= ops[i].weight;
-		}
+		i = pick_op(&h.r, mask);
 		doing(h.task, ops[i].name);
 		err = ops[i].run(&h);
 		h.task->doing = NULL;
@@ -1282,49 +1292,48 @@ static void *watchdog_thread(void *arg)
 	return NULL;
 }
 
-/* Leave the image alone until it is mapped, then let go of them. */
-static void burst(struct rng *r, unsigned int allowed)
+/* Wait until @enough of the image is mapped. */
+static void wait_mapped(uint64_t enough)
 {
-	double start = seconds(), until = start + 1.2, begin = start;
-	uint64_t enough = size / 4;
-	unsigned int i, sum = 0, n;
+	double start = seconds(), ask = start + 0.15, now;
 
-	while (seconds() < until && !(read_attr("mapped") && read_attr("mapped_bytes") >= enough)) {
+	calm = true;
+	while ((now = seconds()) < start + 1.5 && !(read_attr("mapped") && read_attr("mapped_bytes") >= enough)) {
 		/* It waits longer and longer to try again; from the start, it doesn't. */
-		if (begin && seconds() - begin > 0.15) {
+		if (now > ask && !read_attr("mapped")) {
 			write_attr("mapping", "0");
 			write_attr("mapping", "1");
-			begin = 0;
+			ask = start + 10;
 		}
 		usleep(2000);
 	}
+	calm = false;
 	waited_to_map += seconds() - start;
-	if (below(r, 2))
-		usleep((useconds_t)below(r, 30000 + slow * 1000));
+}
 
-	if (below(r, 3)) {
-		/* One thing only, and nothing that breaks the lease before it. */
-		for (i = 0; i < OPS; i++)
-			if (allowed & 1U << i)
-				sum += ops[i].weight;
-		n = (unsigned int)below(r, sum);
-		for (i = 0; i < OPS; i++) {
-			if (!(allowed & 1U << i))
-				continue;
-			if (n < ops[i].weight)
-				break;
-			n -= ops[i].weight;
-		}
-		open_ops = 1U << i;
-	} else {
-		open_ops = allowed;
-	}
-	usleep((useconds_t)(1000 + below(r, below(r, 4) ? 20000 : 80000)));
+/* Leave the image alone until it is mapped and that has been of use, then let go of them. */
+static void burst(struct rng *r, unsigned int allowed)
+{
+	uint64_t mapped, ios, most;
+	double start;
+
+	/* At times in the middle of being mapped. */
+	wait_mapped(below(r, 4) ? size / 4 : below(r, 2));
+	mapped = read_attr("ios_mapped");
+	ios = below(r, 5) ? below(r, 60) : 0;
+	for (start = seconds(); read_attr("ios_mapped") < mapped + ios && seconds() < start + 0.2;)
+		usleep(1000);
+
+	/* Two times in three one thing only, and nothing that breaks the lease before it. */
+	most = operations + 1 + below(r, below(r, 5) ? 16 : 200);
+	open_ops = below(r, 3) ? 1U << pick_op(r, allowed) : allowed;
+	for (start = seconds(); operations < most && seconds() < start + 0.3;)
+		usleep(500);
 	open_ops = 0;
 	bursts++;
 	start = seconds();
 	while (busy > 0)
-		usleep(300);
+		usleep(500);
 	waited_to_end += seconds() - start;
 }
 
@@ -1398,7 +1407,7 @@ static void find_out(void)
 	snprintf(disk_stat, sizeof(disk_stat), "/sys/dev/block/%u:%u/stat", major(st.st_dev), minor(st.st_dev));
 	snprintf(sysfs, sizeof(sysfs), "/sys/block/%s/loop", strrchr(device, '/') + 1);
 	fd = open(device, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || ioctl(fd, BLKGETSIZE64, &size))
+	if (fd < 0 || ioctl(fd, BLKGETSIZE64, &size) || ioctl(fd, BLKSSZGET, &sector_size))
 		die("%s: %s", device, strerror(errno));
 	close(fd);
 }
@@ -1430,8 +1439,8 @@ int main(int argc, char **argv)
 {
 	static const char usage[] =
 		"torture -i [-s SEED] IMAGE SIZE\n"
-		"torture [-s SEED] [-t SECONDS] [-n OPERATIONS] [-j THREADS] [-x THREADS] [-q DEPTH] [-w MS] [-W SECONDS] [-k OP,OP..] [-r] [-b] DEVICE IMAGE";
-	unsigned int allowed = 0, i, nr = 0;
+		"torture [-s SEED] [-t SECONDS] [-n OPERATIONS] [-j THREADS] [-x THREADS] [-q DEPTH] [-g BLOCKS] [-w MS] [-W SECONDS] [-k OP,OP..] [-K OP,OP..] [-r] [-b] DEVICE IMAGE";
+	unsigned int allowed = 0, without = 0, i, nr = 0;
 	uint64_t limit = 20, most = UINT64_MAX, before[4];
 	pthread_t threads[64], watchdog, last[20];
 	unsigned int nr_last = 0;
@@ -1441,7 +1450,7 @@ int main(int argc, char **argv)
 	double begin;
 	int opt;
 
-	while ((opt = getopt(argc, argv, "is:t:n:j:x:q:w:W:k:rb")) != -1) {
+	while ((opt = getopt(argc, argv, "is:t:n:j:x:q:g:w:W:k:K:rb")) != -1) {
 		switch (opt) {
 		case 'i': init = true; break;
 		case 's': seed = strtoull(optarg, NULL, 0); break;
@@ -1450,15 +1459,17 @@ int main(int argc, char **argv)
 		case 'j': jobs = (unsigned int)atoi(optarg); break;
 		case 'x': hostiles = (unsigned int)atoi(optarg); break;
 		case 'q': depth = (unsigned int)atoi(optarg); break;
+		case 'g': grain = (unsigned int)atoi(optarg); break;
 		case 'w': slow = (unsigned int)atoi(optarg); break;
 		case 'W': patience = (unsigned int)atoi(optarg); break;
+		case 'K': without = parse_ops(optarg); break;
 		case 'k': allowed = parse_ops(optarg); break;
 		case 'r': read_only = true; break;
 		case 'b': broken_rules = true; break;
 		default: die("%s", usage);
 		}
 	}
-	if (optind + 2 != argc || !jobs || jobs > 16 || hostiles > 16 || !depth || depth > DEPTH_MOST)
+	if (optind + 2 != argc || !jobs || jobs > 16 || hostiles > 16 || !grain || grain > 16 || !depth || depth > DEPTH_MOST)
 		die("%s", usage);
 	run = mix(seed);
 	if (init) {
@@ -1496,7 +1507,7 @@ int main(int argc, char **argv)
 		if ((only && !(only & here)) || (read_only && !(ops[i].where & READS)))
 			allowed &= ~(1U << i);
 	}
-	allowed &= (1U << OPS) - 1;
+	allowed &= ((1U << OPS) - 1) & ~without;
 	if (!allowed)
 		die("torture: none of these operations can be had here");
 

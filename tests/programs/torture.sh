@@ -4,21 +4,25 @@
 
 # torture_begin FS DISK [-r] - a small file system with little room, and on it an image, attached: $DEV and $MNT/image
 torture_begin() {
-	local fs=$1 disk=$2 free leave=$((120 << 20)) options=()
+	local fs=$1 disk=$2 free leave=$((120 << 20)) options=() sector=512
 	shift 2
 	case $fs in
 	ext4) options=(-b 4096 -E "lazy_itable_init=0,lazy_journal_init=0") ;;
-	xfs) options=(-m reflink=1 -i exchange=1) ;;
+	xfs)
+		options=(-m reflink=1 -i exchange=1)
+		# What is reflinked takes whole blocks only.
+		sector=4096
+		;;
 	esac
 	make_fs "$fs" "$disk" "${options[@]}" || make_fs "$fs" "$disk"
 	MNT=$WORK/torture
 	mkdir -p "$MNT"
 	mount "$disk" "$MNT"
-	torture -i -s "$SEED" "$MNT/image" 16m
+	torture -i -s "$SEED" "$MNT/image" "${SIZE:-16m}"
 	# What the image lets go is soon somebody else's.
 	free=$(($(stat -f -c '%a * %S' "$MNT")))
 	[ "$free" -le "$leave" ] || fallocate -l $((free - leave)) "$MNT/ballast"
-	DEV=$(loopdev attach -d "$@" -s 16m "$MNT/image")
+	DEV=$(loopdev attach -d -b $sector "$@" -s "${SIZE:-16m}" "$MNT/image")
 }
 
 # torture_end FS DISK - all away; quiet about a file system that has come to harm
