@@ -4,7 +4,7 @@
  *
  *   torture -i [-s SEED] IMAGE SIZE			make the image of a device of SIZE bytes, before it is attached
  *   torture [-s SEED] [-t SECONDS] [-n OPERATIONS] [-j THREADS] [-x THREADS] [-q DEPTH] [-g BLOCKS] [-w MS] [-W SECONDS] [-k OP,OP..]
- *	   [-K OP,OP..] [-r] [-b] DEVICE IMAGE
+ *	   [-K OP,OP..] [-e] [-r] [-b] DEVICE IMAGE
  *
  * Every sector of 512 bytes says whose it is: of which run, what place, which generation. The first three quarters of the
  * device are protected: each sector has one thread that writes it, and at any time it holds what was written last.
@@ -17,7 +17,9 @@
  * map finds them. Between bursts the image is left alone until it is mapped again.
  *
  * The disk gets nothing while its file system is frozen. -w says how many milliseconds the disk takes for a write: the
- * windows for I/O in flight are as long. -g: changes come in so many blocks, for a map that isn't too fine. -k: these operations only, -K: not these. -r is for a read-only device, -b for one whose mapping is known to be at fault.
+ * windows for I/O in flight are as long. -g: changes come in so many blocks, for a map that isn't too fine. -k: these
+ * operations only, -K: not these. -e: as soon as an epoch begins. -r is for a read-only device, -b for one whose guard is
+ * known to be broken.
  */
 #include <fcntl.h>
 #include <linux/aio_abi.h>
@@ -57,7 +59,7 @@ static const char *device, *image;
 static char dir[256], sysfs[256], disk_stat[64];
 static uint64_t seed = 1, run, size, prot;	/* bytes */
 static unsigned int jobs = 2, hostiles = 3, depth = 8, slow, patience = 90, chunks, sector_size, grain = 1;
-static bool read_only, broken_rules;
+static bool read_only, broken_rules, at_once;
 static int mount_fd;
 static struct file_handle *handle;
 static atomic_bool stopping, frozen, leaving, calm;
@@ -692,19 +694,19 @@ static int read_file(struct hostile *h, int how)
 	sample(from, done, pos, len);
 	fd = open_image(h, O_RDONLY | (how == 1 ? O_DIRECT : 0));
 	for (n = 0; n < 3; n++) {
-		const void *buf = h->buf;
 		unsigned int stale;
 
 		if (how == 2) {
-			buf = mmap(NULL, len, PROT_READ, MAP_SHARED, fd, (off_t)pos);
+			void *buf = mmap(NULL, len, PROT_READ, MAP_SHARED, fd, (off_t)pos);
 			if (buf == MAP_FAILED)
 				return ret_close(fd, -1);
+			/* It goes on changing. */
+			memcpy(h->buf, buf, len);
+			munmap(buf, len);
 		} else if (pread(fd, h->buf, len, (off_t)pos) != (ssize_t)len) {
 			fail("%s: %s", hows[how], strerror(errno));
 		}
-		stale = check_file(buf, pos, len, from, n == 2 || how == 1, hows[how]);
-		if (how == 2)
-			munmap((void *)(uintptr_t)buf, len);
+		stale = check_file(h->buf, pos, len, from, n == 2 || how == 1, hows[how]);
 		if (stale)
 			stale_for_a_moment++;
 		else if (n || below(&h->r, 2))
@@ -815,7 +817,7 @@ static int op_move(struct hostile *h)
 
 	pick(h, &pos, &len, MOVE_MOST);
 	nr = (uint32_t)(len / BLOCK);
-	at = (uint32_t)below(&h->r, DONOR_BLOCKS - nr + 1);
+	at = (uint32_t)below(&h->r, (DONOR_BLOCKS - nr) / grain + 1) * grain;
 	donor_check(h, at, nr);
 	if (fstatfs(h->donor.fd, &fs))
 		fail("statfs: %s", strerror(errno));
@@ -849,7 +851,7 @@ static int op_clone(struct hostile *h)
 
 	pick(h, &pos, &len, MOVE_MOST);
 	nr = (uint32_t)(len / BLOCK);
-	at = (uint32_t)below(&h->r, DONOR_BLOCKS - nr + 1);
+	at = (uint32_t)below(&h->r, (DONOR_BLOCKS - nr) / grain + 1) * grain;
 	sample(from, done, pos, len);
 	fd = open_image(h, O_RDONLY);
 	err = ret_close(fd, clone_to_donor(h, fd, pos, at, nr));
@@ -898,7 +900,7 @@ static int op_dedupe(struct hostile *h)
 
 	pick(h, &pos, &len, read_only ? MOVE_MOST : 8);
 	nr = (uint32_t)(len / BLOCK);
-	at = (uint32_t)below(&h->r, DONOR_BLOCKS - nr + 1);
+	at = (uint32_t)below(&h->r, (DONOR_BLOCKS - nr) / grain + 1) * grain;
 	donor_check(h, at, nr);
 	fd = open_image(h, (read_only ? O_RDONLY : O_RDWR) | O_DIRECT);
 	err = clone_to_donor(h, fd, pos, at, nr) ? -errno : 0;
@@ -926,7 +928,7 @@ static int op_exchange(struct hostile *h)
 	uint64_t pos = (uint64_t)chunk * CHUNK + BLOCK * below(&h->r, CHUNK / BLOCK - nr + 1);
 	int fd, err;
 
-	at = (uint32_t)below(&h->r, DONOR_BLOCKS - nr + 1);
+	at = (uint32_t)below(&h->r, (DONOR_BLOCKS - nr) / grain + 1) * grain;
 	donor_check(h, at, nr);
 	chunk_take(chunk);
 	fd = open_image(h, O_RDWR | O_DIRECT);
@@ -1318,9 +1320,9 @@ static void burst(struct rng *r, unsigned int allowed)
 	double start;
 
 	/* At times in the middle of being mapped. */
-	wait_mapped(below(r, 4) ? size / 4 : below(r, 2));
+	wait_mapped(at_once ? 0 : below(r, 4) ? size / 4 : below(r, 2));
 	mapped = read_attr("ios_mapped");
-	ios = below(r, 5) ? below(r, 60) : 0;
+	ios = !at_once && below(r, 5) ? below(r, 60) : 0;
 	for (start = seconds(); read_attr("ios_mapped") < mapped + ios && seconds() < start + 0.2;)
 		usleep(1000);
 
@@ -1439,7 +1441,7 @@ int main(int argc, char **argv)
 {
 	static const char usage[] =
 		"torture -i [-s SEED] IMAGE SIZE\n"
-		"torture [-s SEED] [-t SECONDS] [-n OPERATIONS] [-j THREADS] [-x THREADS] [-q DEPTH] [-g BLOCKS] [-w MS] [-W SECONDS] [-k OP,OP..] [-K OP,OP..] [-r] [-b] DEVICE IMAGE";
+		"torture [-s SEED] [-t SECONDS] [-n OPERATIONS] [-j THREADS] [-x THREADS] [-q DEPTH] [-g BLOCKS] [-w MS] [-W SECONDS] [-k OP,OP..] [-K OP,OP..] [-e] [-r] [-b] DEVICE IMAGE";
 	unsigned int allowed = 0, without = 0, i, nr = 0;
 	uint64_t limit = 20, most = UINT64_MAX, before[4];
 	pthread_t threads[64], watchdog, last[20];
@@ -1450,7 +1452,7 @@ int main(int argc, char **argv)
 	double begin;
 	int opt;
 
-	while ((opt = getopt(argc, argv, "is:t:n:j:x:q:g:w:W:k:K:rb")) != -1) {
+	while ((opt = getopt(argc, argv, "is:t:n:j:x:q:g:w:W:k:K:erb")) != -1) {
 		switch (opt) {
 		case 'i': init = true; break;
 		case 's': seed = strtoull(optarg, NULL, 0); break;
@@ -1465,6 +1467,7 @@ int main(int argc, char **argv)
 		case 'K': without = parse_ops(optarg); break;
 		case 'k': allowed = parse_ops(optarg); break;
 		case 'r': read_only = true; break;
+		case 'e': at_once = true; break;
 		case 'b': broken_rules = true; break;
 		default: die("%s", usage);
 		}

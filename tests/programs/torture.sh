@@ -25,7 +25,7 @@ torture_begin() {
 	DEV=$(loopdev attach -d -b $sector "$@" -s "${SIZE:-16m}" "$MNT/image")
 }
 
-# torture_end FS DISK - all away; quiet about a file system that has come to harm
+# torture_end - all away; nothing is said of a file system that may have come to harm
 torture_end() {
 	detach "$DEV"
 	unmount "$MNT"

@@ -1,0 +1,24 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: whatever is done to an image and its neighbours while its device is in full use (opens, truncates, holes, reflinks, dedupe, moved and exchanged blocks, freezes), no sector is lost, none is foreign, none lands in another's block, no request fails and nothing hangs
+# modes: side-by-side
+# timeout: 600
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+. tests/programs/torture.sh
+programs torture
+seed
+
+disk=$(the_disk 1)
+for fs in ext4 xfs; do
+	echo "--- $fs"
+	torture_begin "$fs" "$disk"
+	torture -s "$SEED" -t "$(more 25)" "$DEV" "$MNT/image"
+	torture_end
+	fsck_of "$fs" "$disk"
+done
+echo "--- xfs, read-only"
+torture_begin xfs "$disk" -r
+torture -s "$SEED" -t "$(more 10)" -r "$DEV" "$MNT/image"
+torture_end
+fsck_of xfs "$disk"
