@@ -14,6 +14,8 @@ header comments say what it needs:
   # memory: 2G
   # timeout: 180                               seconds, default 180: what no
                                                busy host needs, not what it takes
+  # module: debug                            floop-debug.ko is there, too, whose
+                                               guard can be told to break its rules
   # debug: also | only | no                    part of `make test-debug`: also
                                                there (default), only there, not
 
@@ -56,6 +58,7 @@ HEADERS = {
     "memory": "2G",
     "timeout": "180",
     "debug": "also",
+    "module": "",
 }
 KERNELS = ("lts", "stable")
 MODES = ("side-by-side", "drop-in", "in-tree")
@@ -112,6 +115,8 @@ def read_headers(path):
                 raise BadHeader(f"{path}: {header}: {word!r} is none of {', '.join(allowed)}")
     if found["debug"] not in ("also", "only", "no"):
         raise BadHeader(f"{path}: debug: {found['debug']!r} is none of also, only, no")
+    if found["module"] not in ("", "debug"):
+        raise BadHeader(f"{path}: module: {found['module']!r} is not debug")
     if found["disks"] == "none":
         found["disks"] = ""
     for disk in found["disks"].split():
@@ -208,6 +213,7 @@ class CaseItem(pytest.Item):
         self.needs = needs
         self.case_timeout = float(headers["timeout"])
         self.shows = headers["shows"]
+        self.module = headers["module"]
         self.machine = None
         self.group = self.path.parent.name
         self.slug = f"{self.group}--{self.path.stem}"
@@ -285,11 +291,24 @@ class Machine:
             terminal.write_line(text)
 
     def programs(self):
-        """Those in C that cases use: built where that is fast; if it fails, the cases say why."""
-        if self.config.option.vm == str(PROJECT / "vm") and (PROJECT / "build" / "root").exists():
-            subprocess.run(
-                [PROJECT / "scripts" / "test-programs.sh"], check=False, capture_output=True
-            )
+        """What cases use beside the module; if it can't be built, they say that it is not there."""
+        if (
+            self.config.option.vm != str(PROJECT / "vm")
+            or not (PROJECT / "build" / "root").exists()
+        ):
+            return
+        # In C, built where that is fast.
+        commands = [[PROJECT / "scripts" / "test-programs.sh"]]
+        if any(item.module == "debug" for item in self.items):
+            kernel = self.needs.kernel
+            release = PROJECT / "build/root/floop" / kernel
+            if kernel == "debug":
+                release = PROJECT / "build/debug-kernel/stable/release"
+            if release.exists():
+                release = release.read_text().strip()
+                commands.append([PROJECT / "scripts" / "module.sh", release, "debug"])
+        for command in commands:
+            subprocess.run(command, check=False, capture_output=True)
 
     def boot(self):
         self.programs()

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # shows: the torture notices when one of the guard's rules does not hold, each within its time, and has nothing to say when all do
-# modes: side-by-side
+# machines: stable-side-by-side
+# module: debug
 # debug: no
 # timeout: 1500
 . tests/guest/lib.sh
