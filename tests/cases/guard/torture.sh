@@ -13,12 +13,15 @@ disk=$(the_disk 1)
 for fs in ext4 xfs; do
 	echo "--- $fs"
 	torture_begin "$fs" "$disk"
-	torture -s "$SEED" -t "$(more 25)" "$DEV" "$MNT/image"
+	# An image on xfs that has been reflinked is not mapped again: by most of what is done there, once is enough.
+	without=()
+	[ "$fs" = ext4 ] || without=(-K "clone,dedupe,clone-in,copy-range")
+	torture -s "$SEED" -t "$(more 25)" "${without[@]}" "$DEV" "$MNT/image"
 	torture_end
 	fsck_of "$fs" "$disk"
 done
 echo "--- xfs, read-only"
 torture_begin xfs "$disk" -r
-torture -s "$SEED" -t "$(more 10)" -r "$DEV" "$MNT/image"
+torture -s "$SEED" -t "$(more 10)" -r -b "$DEV" "$MNT/image"
 torture_end
 fsck_of xfs "$disk"
