@@ -805,6 +805,10 @@ enum floop_unmapped floop_guard_why_not(struct floop_image *image)
 	switch (guard->state) {
 	case FLOOP_GUARD_MAPPED:
 		why_not = FLOOP_UNMAPPED_NOT;
+		if (image->is_bdev && image->file->f_mapping->nrpages) {
+			why_not = FLOOP_UNMAPPED_CACHED;
+			floop_guard_cached(image);
+		}
 		break;
 	case FLOOP_GUARD_PAUSED:
 		why_not = FLOOP_UNMAPPED_CHANGING;

@@ -51,6 +51,20 @@ struct remap {
 	bool frozen_out;
 };
 
+/* The reference of the guard is not given back by this. */
+static void forget(struct remap *remap)
+{
+	struct floop_image *image = remap->image;
+
+	if (remap->frozen_out) {
+		struct super_block *sb = file_inode(image->file)->i_sb;
+
+		__sb_writers_acquired(sb, SB_FREEZE_WRITE);
+		sb_end_write(sb);
+	}
+	mempool_free(remap, &image->remaps);
+}
+
 static void finish(struct bio *bio)
 {
 	struct remap *remap = bio->bi_private;
@@ -64,13 +78,7 @@ static void finish(struct bio *bio)
 	bio_set_flag(bio, BIO_TRACE_COMPLETION);
 	if (remap->start)
 		bio_end_io_acct(bio, remap->start);
-	if (remap->frozen_out) {
-		struct super_block *sb = file_inode(image->file)->i_sb;
-
-		__sb_writers_acquired(sb, SB_FREEZE_WRITE);
-		sb_end_write(sb);
-	}
-	mempool_free(remap, &image->remaps);
+	forget(remap);
 	/* The image may be gone from here on. */
 	percpu_ref_put(&image->guard.users);
 	bio_endio(bio);
@@ -164,18 +172,39 @@ static bool may_split(struct bio *bio)
 
 /*
  * Cut off what is alike at the front of a bio. The rest comes back to us, when
- * the front has been submitted: nothing waits for memory while it holds some.
+ * the front has been submitted. Without memory all of it goes through the file
+ * system: to wait for some, with a reference of the guard, would be to wait for
+ * bios that do.
  */
 static struct bio *split(struct floop_image *image, struct bio *bio,
 			 sector_t nr)
 {
-	struct bio *front = bio_split(bio, nr, GFP_NOIO, &image->splits);
+	struct bio *front = bio_split(bio, nr, GFP_NOWAIT | __GFP_NOWARN,
+				      &image->splits);
 
 	if (IS_ERR_OR_NULL(front))
 		return NULL;
 	bio_chain(front, bio);
 	submit_bio_noacct(bio);
 	return front;
+}
+
+/*
+ * The end of a bio that others are chained to waits for theirs, and one of them
+ * may go through the file system and wait there for who broke the lease, who
+ * waits for us to drain. So what is mapped of it has an end of its own.
+ */
+static struct bio *unchain(struct floop_image *image, struct bio *bio)
+{
+	struct bio *clone = bio_alloc_clone(bio->bi_bdev, bio,
+					    GFP_NOWAIT | __GFP_NOWARN,
+					    &image->splits);
+
+	if (clone) {
+		bio_chain(clone, bio);
+		bio_endio(bio);
+	}
+	return clone;
 }
 
 static void submit(struct floop_image *image, struct bio *bio,
@@ -185,7 +214,6 @@ static void submit(struct floop_image *image, struct bio *bio,
 	remap->private = bio->bi_private;
 	remap->bdev = bio->bi_bdev;
 	remap->iter = bio->bi_iter;
-	remap->image = image;
 	remap->start = 0;
 	if (blk_queue_io_stat(bdev_get_queue(bio->bi_bdev)) &&
 	    bio_sectors(bio))
@@ -257,12 +285,22 @@ bool floop_remap(struct floop_image *image, struct bio **bio)
 		bio_wouldblock_error(*bio);
 		return true;
 	}
+	remap->image = image;
 	remap->frozen_out = op_is_write(opf) && !image->is_bdev &&
 			    bio_sectors(*bio) &&
 			    floop_rule_holds(FLOOP_RULE_FREEZE);
 	if (remap->frozen_out && !protect(image)) {
 		mempool_free(remap, &image->remaps);
 		goto unmapped;
+	}
+	if (unlikely(bio_flagged(*bio, BIO_CHAIN))) {
+		struct bio *clone = unchain(image, *bio);
+
+		if (!clone) {
+			forget(remap);
+			goto unmapped;
+		}
+		*bio = clone;
 	}
 	if (opf & REQ_PREFLUSH)
 		floop_guard_touch(image);

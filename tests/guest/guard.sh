@@ -2,6 +2,8 @@
 # shellcheck shell=bash
 # For the cases in guard/: `. tests/guest/guard.sh` after lib.sh and programs/lib.sh.
 
+map_images
+
 # begin_fs ext4|xfs [MKFS-OPTION]... - on a part of the first disk, /dev/mapper/below: $MNT
 begin_fs() {
 	local fs=$1 keep

@@ -41,6 +41,17 @@ later() {
 	later_commands+=("$(printf '%q ' "$@")")
 }
 
+# set_mapping 0|1|N|Y - whether images are mapped that are attached from here on
+set_mapping() {
+	echo "$1" >"/sys/module/$MODULE/parameters/mapping"
+}
+
+# map_images - they are, until the case ends; by default they aren't
+map_images() {
+	later set_mapping "$(cat "/sys/module/$MODULE/parameters/mapping")"
+	set_mapping 1
+}
+
 fail() {
 	echo "FAILED: $*" >&2
 	exit 1

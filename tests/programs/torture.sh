@@ -22,11 +22,13 @@ torture_begin() {
 	# What the image lets go is soon somebody else's.
 	free=$(($(stat -f -c '%a * %S' "$MNT")))
 	[ "$free" -le "$leave" ] || fallocate -l $((free - leave)) "$MNT/ballast"
+	set_mapping 1
 	DEV=$(loopdev attach -d -b $sector "$@" -s "${SIZE:-16m}" "$MNT/image")
 }
 
 # torture_end - all away; nothing is said of a file system that may have come to harm
 torture_end() {
 	detach "$DEV"
+	set_mapping 0
 	unmount "$MNT"
 }

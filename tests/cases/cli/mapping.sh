@@ -6,6 +6,7 @@
 # timeout: 1200
 . tests/guest/lib.sh
 . tests/guest/cli.sh
+map_images
 
 someone_else="someone else has the image open"
 
