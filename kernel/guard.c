@@ -60,6 +60,15 @@ static bool is_known(struct inode *inode)
 	return is_xfs(inode) || !strcmp(inode->i_sb->s_type->name, "ext4");
 }
 
+/* Can the guard do anything for this file: is it one of those, and not over them? */
+static bool is_guarded(struct file *file)
+{
+	struct inode *inode = file->f_mapping->host;
+
+	return S_ISREG(inode->i_mode) && inode == file_inode(file) &&
+	       is_known(inode);
+}
+
 static bool lease_break(struct floop_image *image)
 {
 	struct floop_guard *guard = &image->guard;
@@ -609,7 +618,6 @@ bool floop_guard_in_epoch(struct floop_guard *guard, unsigned long epoch)
 /* Can it be mapped at all, as things stand? */
 static enum floop_unmapped check(struct floop_image *image)
 {
-	struct inode *inode = image->file->f_mapping->host;
 	struct block_device *disk = floop_image_disk(image);
 
 	if (!image->direct)
@@ -617,8 +625,7 @@ static enum floop_unmapped check(struct floop_image *image)
 	if (image->is_bdev)
 		return bdev_is_zoned(disk) ? FLOOP_UNMAPPED_DISK :
 					     FLOOP_UNMAPPED_NOT;
-	if (!S_ISREG(inode->i_mode) || inode != file_inode(image->file) ||
-	    !is_known(inode) || !disk)
+	if (!is_guarded(image->file) || !disk)
 		return FLOOP_UNMAPPED_FILE_SYSTEM;
 	if (!image->own_file)
 		return FLOOP_UNMAPPED_OPENED;
@@ -734,10 +741,8 @@ void floop_guard_stop(struct floop_image *image)
 struct file *floop_guard_open(struct file *file, bool read_only)
 {
 	int flags = file->f_flags & (O_DIRECT | O_DSYNC | O_NOATIME);
-	struct inode *inode = file->f_mapping->host;
 
-	if (!S_ISREG(inode->i_mode) || inode != file_inode(file) ||
-	    !is_known(inode))
+	if (!is_guarded(file))
 		return ERR_PTR(-EINVAL);
 	flags |= O_LARGEFILE | (read_only ? O_RDONLY : O_RDWR);
 	return dentry_open(&file->f_path, flags, current_cred());

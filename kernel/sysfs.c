@@ -134,23 +134,17 @@ static ssize_t _name##_show(struct device *ddev,			\
 }									\
 static DEVICE_ATTR_RO(_name)
 
-static u64 count_mapped(struct floop_image *image)
+static u64 count(struct floop_image *image, bool mapped)
 {
+	const struct floop_counts *counts;
 	u64 sum = 0;
 	int cpu;
 
-	for_each_possible_cpu(cpu)
-		sum += READ_ONCE(per_cpu_ptr(image->counts, cpu)->mapped);
-	return sum;
-}
-
-static u64 count_file(struct floop_image *image)
-{
-	u64 sum = 0;
-	int cpu;
-
-	for_each_possible_cpu(cpu)
-		sum += READ_ONCE(per_cpu_ptr(image->counts, cpu)->file);
+	for_each_possible_cpu(cpu) {
+		counts = per_cpu_ptr(image->counts, cpu);
+		sum += mapped ? READ_ONCE(counts->mapped) :
+				READ_ONCE(counts->file);
+	}
 	return sum;
 }
 
@@ -164,8 +158,8 @@ IMAGE_ATTR_RO(mapped_extents, "%lu", READ_ONCE(image->guard.map.extents));
 IMAGE_ATTR_RO(mapped_memory, "%zu", floop_map_bytes(&image->guard.map));
 IMAGE_ATTR_RO(epochs_begun, "%lu", READ_ONCE(image->guard.begun));
 IMAGE_ATTR_RO(epochs_broken, "%lu", READ_ONCE(image->guard.broken));
-IMAGE_ATTR_RO(ios_mapped, "%llu", count_mapped(image));
-IMAGE_ATTR_RO(ios_file, "%llu", count_file(image));
+IMAGE_ATTR_RO(ios_mapped, "%llu", count(image, true));
+IMAGE_ATTR_RO(ios_file, "%llu", count(image, false));
 
 static ssize_t mapping_show(struct device *ddev, struct device_attribute *attr,
 			    char *buf)
