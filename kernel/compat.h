@@ -7,14 +7,8 @@
 #define FLOOP_COMPAT_H
 
 #include <linux/blk-mq.h>
-#include <linux/exportfs.h>
-#include <linux/iomap.h>
 #include <linux/sched/mm.h>
 #include <linux/version.h>
-
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 0, 0)
-#include <linux/exportfs_block.h>
-#endif
 
 /*
  * Until 6.14 (1e1a9cecfab3, "block: force noio scope in blk_mq_freeze_queue")
@@ -58,27 +52,5 @@ static inline bool floop_bdev_rotational(struct block_device *bdev)
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 0, 0)
 #define FLOOP_LEASE_OPEN_CONFLICT
 #endif
-
-/*
- * Where the file system answers by extent: a range of an inode, in bytes. Until
- * 7.2 that was one of the export_operations. -EOPNOTSUPP where it doesn't.
- */
-static inline int floop_map_blocks(struct inode *inode, loff_t pos, u64 len,
-				   struct iomap *iomap)
-{
-	const struct export_operations *ops = inode->i_sb->s_export_op;
-	u32 generation;
-
-#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
-	if (!ops || !ops->map_blocks)
-		return -EOPNOTSUPP;
-	return ops->map_blocks(inode, pos, len, iomap, false, &generation);
-#else
-	if (!ops || !ops->block_ops)
-		return -EOPNOTSUPP;
-	return ops->block_ops->map_blocks(inode, pos, len, iomap, false,
-					  &generation);
-#endif
-}
 
 #endif /* FLOOP_COMPAT_H */

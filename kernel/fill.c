@@ -11,13 +11,11 @@
 #include <linux/bitmap.h>
 #include <linux/blkdev.h>
 #include <linux/fs.h>
-#include <linux/iomap.h>
 #include <linux/pagemap.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 
-#include "compat.h"
 #include "fill.h"
 #include "guard.h"
 #include "image.h"
@@ -26,6 +24,8 @@
 #define CHUNK_SHIFT_LEAST	13U	/* 4 MiB */
 #define CHUNKS_MOST		BIT(18)
 #define BATCH			512
+/* How many blocks to ask for before what was found goes into the map. */
+#define LOOKS_MOST		BIT(15)
 /* How long what was written through the file system waits for the next. */
 #define WROTE_LINGERS		msecs_to_jiffies(200)
 
@@ -39,7 +39,7 @@ struct found {
 struct batch {
 	struct floop_image *image;
 	unsigned int nr;
-	bool beyond;	/* the last one goes on behind its chunk */
+	unsigned int looks;
 	struct found found[BATCH];
 };
 
@@ -84,49 +84,20 @@ static bool find_block(struct inode *inode, sector_t block, sector_t *disk)
 	return !bmap(inode, disk) && *disk;
 }
 
-static bool is_written(struct iomap *iomap)
-{
-	return iomap->type == IOMAP_MAPPED ||
-	       (iomap->type == IOMAP_UNWRITTEN &&
-		!floop_rule_holds(FLOOP_RULE_WRITTEN));
-}
-
-/* By extent. Returns where to go on, or 0 if the batch has no more room. */
-static sector_t look_up_extent(struct batch *batch, sector_t pos, sector_t end,
-			       struct iomap *iomap)
-{
-	struct inode *inode = file_inode(batch->image->file);
-	unsigned int shift = inode->i_blkbits - SECTOR_SHIFT;
-	sector_t first, next, disk, block;
-
-	first = max_t(sector_t, iomap->offset >> SECTOR_SHIFT, pos);
-	/* What is behind the end of the file may be freed at any time. */
-	next = min_t(sector_t, (iomap->offset + iomap->length) >> SECTOR_SHIFT,
-		     file_sectors(batch->image));
-	if (!is_written(iomap) || iomap->addr == IOMAP_NULL_ADDR ||
-	    iomap->bdev != batch->image->guard.disk ||
-	    (iomap->flags & IOMAP_F_SHARED) || first >= next)
-		return max(next, pos + 1);
-	disk = (iomap->addr >> SECTOR_SHIFT) +
-	       (first - (iomap->offset >> SECTOR_SHIFT));
-	/* The other way to ask says no where blocks are never overwritten. */
-	if (iomap->type == IOMAP_MAPPED &&
-	    (!find_block(inode, first >> shift, &block) ||
-	     block != disk >> shift))
-		return next;
-	if (!batch_add(batch, first, next - first, disk))
-		return 0;
-	batch->beyond = next > end;
-	return next;
-}
-
-/* By block. Returns where to go on, or 0 if the batch has no more room. */
+/*
+ * Returns where to go on, or 0 if the batch has no more room.
+ *
+ * Block by block, on xfs as well: its map_blocks() answers by extent, but warns
+ * if a page of the file is in use by anyone (WARN_ON_ONCE() in
+ * xfs_fs_map_blocks()), as the readers of a shared image may have it.
+ */
 static sector_t look_up_block(struct batch *batch, sector_t pos)
 {
 	struct inode *inode = file_inode(batch->image->file);
 	unsigned int shift = inode->i_blkbits - SECTOR_SHIFT;
 	sector_t block = pos >> shift, disk;
 
+	batch->looks++;
 	if (find_block(inode, block, &disk) &&
 	    !batch_add(batch, block << shift, 1U << shift, disk << shift))
 		return 0;
@@ -138,9 +109,7 @@ static bool look_up_gap(struct batch *batch, sector_t pos, sector_t end,
 			unsigned long epoch)
 {
 	struct file *file = batch->image->file;
-	struct iomap iomap;
 	loff_t data;
-	int err;
 
 	while (pos < end) {
 		if (!floop_guard_in_epoch(&batch->image->guard, epoch))
@@ -154,16 +123,7 @@ static bool look_up_gap(struct batch *batch, sector_t pos, sector_t end,
 			return true;
 		data = min_t(sector_t, data >> SECTOR_SHIFT, end);
 		while (pos < data) {
-			err = floop_map_blocks(file_inode(file),
-					       (loff_t)pos << SECTOR_SHIFT,
-					       (loff_t)(end - pos) << SECTOR_SHIFT,
-					       &iomap);
-			if (!err)
-				pos = look_up_extent(batch, pos, end, &iomap);
-			else if (err == -EOPNOTSUPP)
-				pos = look_up_block(batch, pos);
-			else
-				return true;
+			pos = look_up_block(batch, pos);
 			if (!pos)
 				return false;
 			cond_resched();
@@ -266,8 +226,8 @@ static void fill_work(struct work_struct *work)
 		goto restore;
 	batch->image = image;
 	batch->nr = 0;
-	batch->beyond = false;
-	while (more && !batch->beyond) {
+	batch->looks = 0;
+	while (more && batch->looks < LOOKS_MOST) {
 		chunk = next_chunk(fill);
 		if (chunk >= fill->chunks)
 			break;

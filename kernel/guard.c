@@ -217,19 +217,21 @@ static int take_open_lease(struct floop_image *image)
 /*
  * On xfs a reader may have the image's blocks exchanged for others with the same
  * content (FIDEDUPERANGE asks for no more than permission to write): that breaks
- * a layout lease first.
+ * a layout lease first, and keeps the inode's lock from there on. Hence the order:
+ * the other lease isn't granted under that lock.
  */
 static enum floop_unmapped take_leases(struct floop_image *image)
 {
-	int err;
+	int err = 0;
 
 	if (!floop_rule_holds(FLOOP_RULE_LEASE))
 		return FLOOP_UNMAPPED_NOT;
-	err = take_open_lease(image);
-	if (!err && image->read_only && is_xfs(file_inode(image->file)) &&
+	if (image->read_only && is_xfs(file_inode(image->file)) &&
 	    floop_rule_holds(FLOOP_RULE_LAYOUT))
 		err = take_lease(image->file, F_RDLCK, FL_LAYOUT, &image->guard,
 				 &layout_lease_ops);
+	if (!err)
+		err = take_open_lease(image);
 	switch (err) {
 	case 0:
 		return FLOOP_UNMAPPED_NOT;

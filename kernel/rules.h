@@ -14,8 +14,7 @@
  * @FLOOP_RULE_DRAIN: who broke it waits for mapped I/O in flight
  * @FLOOP_RULE_CLEAR: nothing of the map outlives its epoch
  * @FLOOP_RULE_EPOCH: what was looked up goes into the map in the same epoch only
- * @FLOOP_RULE_WRITTEN: what is not allocated and written is not mapped
- * @FLOOP_RULE_DURABLE: nor is what is not durable
+ * @FLOOP_RULE_DURABLE: what is not durable is not mapped
  * @FLOOP_RULE_CHANGES: our own changes wait for mapped I/O, and unmap
  * @FLOOP_RULE_FREEZE: a mapped write keeps the file system from being frozen
  * @FLOOP_RULE_CACHE: the page cache holds nothing that mapped I/O went past
@@ -28,7 +27,6 @@ enum floop_rule {
 	FLOOP_RULE_DRAIN,
 	FLOOP_RULE_CLEAR,
 	FLOOP_RULE_EPOCH,
-	FLOOP_RULE_WRITTEN,
 	FLOOP_RULE_DURABLE,
 	FLOOP_RULE_CHANGES,
 	FLOOP_RULE_FREEZE,

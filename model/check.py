@@ -61,6 +61,7 @@ FAILS = {
     "no-layout": f"{READ_ONLY} NO_LAYOUT IN_FLIGHT",
     "old-stray": f"{CHANGE} OLD_STRAY",
     "old-late": f"{CHANGE} OLD_LATE ENDS_ANYHOW",
+    "old-passed": f"{READ_ONLY} OLD_PASSED IN_FLIGHT",
     "old-todo": f"{STOP} OLD_TODO",
 }
 

@@ -32,7 +32,8 @@
  *    flushes (FLOOP_RULE_FLUSH), times, and crashes: "durable" is "an fsync came
  *    after it was allocated".
  *
- * -DNO_x breaks FLOOP_RULE_x of kernel/rules.h; -DOLD_x puts back a flaw that the
+ * -DNO_x breaks FLOOP_RULE_x of kernel/rules.h (NO_WRITTEN: bmap() gives blocks
+ * that aren't written); -DOLD_x puts back a flaw that the
  * model has found. -DENDS_ANYHOW doesn't ask whether everything ends, -DIN_FLIGHT
  * not whether I/O goes to where the block was: to see what else fails then. How
  * many of each there are:
@@ -277,9 +278,8 @@ end:	do
 			:: else -> goto out
 			fi
 		}
-		/* look_up_chunk(): the file system does it under the inode's lock */
+		/* look_up_chunk(): on xfs not under the inode's lock */
 		atomic {
-			!inode_lock;
 			if
 			:: block == WRITTEN || block == DURABLE -> found = TRUE
 #ifdef NO_WRITTEN
@@ -364,20 +364,22 @@ end:	do
 			fi
 		}
 		/* take_leases() */
+#if defined(READ_ONLY) && !defined(NO_LAYOUT)
+		layout = true;
+#endif
 		atomic {
-#ifndef NO_LEASE
-			ok = !opens;
-			lease = ok
-#else
+#ifdef NO_LEASE
 			ok = true
+#else
+#ifdef OLD_PASSED
+			ok = !opens;
+#else
+			/* generic_add_lease(): inode_trylock() */
+			ok = !opens && !inode_lock;
+#endif
+			lease = ok
 #endif
 		}
-#if defined(READ_ONLY) && !defined(NO_LAYOUT)
-		if
-		:: ok -> layout = true
-		:: else
-		fi;
-#endif
 		/* settle() */
 		if
 		:: ok -> cached = EMPTY

@@ -53,7 +53,7 @@ carve "$disk" fast 700 1200
 disk=/dev/mapper/fast
 
 time=$(more 60)
-# DRAIN, WRITTEN and LAYOUT (RULES=...) have not been caught yet.
+# DRAIN and LAYOUT (RULES=...) have not been caught yet.
 for rules in ${RULES-LEASE BREAK CLEAR}; do
 	case $rules in
 	LEASE) round 0 "$time" ext4 "$disk" -k move,open,read-direct ;;
@@ -61,11 +61,10 @@ for rules in ${RULES-LEASE BREAK CLEAR}; do
 	DRAIN) round 2 "$time" xfs "$slow" -w 100 -q 40 -k clone ;;
 	CLEAR) round 3 "$time" ext4 "$disk" -k move ;;
 	EPOCH) round 4 "$time" ext4 "$slow" -w 100 -e -k move ;;
-	WRITTEN) round 5 "$time" xfs "$disk" -k prealloc,read-direct,read ;;
-	CHANGES) round 7 "$time" ext4 "$disk" -k open ;;
-	FREEZE) round 8 "$time" ext4 "$disk" -k freeze ;;
-	CACHE) round 9 "$time" ext4 "$slow" -w 100 -q 40 -k read ;;
-	LAYOUT) round 10 "$time" xfs "$disk" -r -k dedupe ;;
+	CHANGES) round 6 "$time" ext4 "$disk" -k open ;;
+	FREEZE) round 7 "$time" ext4 "$disk" -k freeze ;;
+	CACHE) round 8 "$time" ext4 "$slow" -w 100 -q 40 -k read ;;
+	LAYOUT) round 9 "$time" xfs "$disk" -r -k dedupe ;;
 	none)
 		round none "$(more 8)" ext4 "$disk" -k move,open,read-direct,freeze
 		round none "$(more 8)" ext4 "$slow" -w 100 -q 40 -k move,read
