@@ -95,10 +95,53 @@ static void reclaim_scope_leave(unsigned int old)
 	current_restore_flags(old, PF_MEMALLOC_NOIO | PF_LOCAL_THROTTLE);
 }
 
-/* Take all that is in a lane, oldest first. */
+/*
+ * Take all that is in a lane, oldest first. The mark stays behind: while there is
+ * a worker, the list isn't empty for those who add to it, so they don't wake
+ * another worker, who would find that he has to leave it to this one.
+ */
 static struct llist_node *lane_take(struct floop_lane *lane)
 {
-	return llist_reverse_order(llist_del_all(&lane->ios));
+	struct llist_node *node = xchg(&lane->ios.first, &lane->mark);
+	struct llist_node *oldest = NULL, *next;
+
+	for (; node && node != &lane->mark; node = next) {
+		next = node->next;
+		node->next = oldest;
+		oldest = node;
+	}
+	return oldest;
+}
+
+/* Take the mark away, and with it the worker; false if there is more to do. */
+static bool lane_leave(struct floop_lane *lane)
+{
+	struct llist_node *mark = &lane->mark;
+
+	return try_cmpxchg(&lane->ios.first, &mark, NULL);
+}
+
+/* Has something come since lane_take()? */
+static bool lane_has_more(struct floop_lane *lane)
+{
+	return READ_ONCE(lane->ios.first) != &lane->mark;
+}
+
+/*
+ * A worker empties a lane, until it is empty: after those have run that it has
+ * just woken, if they are to run first. They are likely to add to it.
+ */
+static void lane_run(struct floop_lane *lane,
+		     void (*pass)(struct floop_lane *lane,
+				  struct llist_node *node))
+{
+	unsigned int old = reclaim_scope_enter();
+
+	do {
+		pass(lane, lane_take(lane));
+		cond_resched();
+	} while (!lane_leave(lane));
+	reclaim_scope_leave(old);
 }
 
 /* However many writes in a row had to wait, try again after so many. */
@@ -133,6 +176,7 @@ static void lane_init(struct floop_lane *lane, struct workqueue_struct *wq,
 		      work_func_t fn)
 {
 	init_llist_head(&lane->ios);
+	lane->mark.next = NULL;
 	INIT_WORK(&lane->work, fn);
 	mutex_init(&lane->writing);
 	lane->wq = wq;
@@ -244,11 +288,8 @@ static void lane_read(struct floop_io *io, bool wait, struct bio_list *batch)
  * What is done at once (in the page cache, in a hole, by a disk of memory) is
  * completed together, but not later than what makes us wait.
  */
-static void cpu_lane_work(struct work_struct *work)
+static void cpu_lane_pass(struct floop_lane *lane, struct llist_node *node)
 {
-	struct floop_lane *lane = container_of(work, struct floop_lane, work);
-	struct llist_node *node = lane_take(lane);
-	unsigned int old = reclaim_scope_enter();
 	struct bio_list batch = BIO_EMPTY_LIST;
 	struct blk_plug plug;
 
@@ -258,7 +299,7 @@ static void cpu_lane_work(struct work_struct *work)
 		bool wait;
 
 		node = node->next;
-		wait = lane_may_wait(io, node || !llist_empty(&lane->ios));
+		wait = lane_may_wait(io, node || lane_has_more(lane));
 		if (need_resched())
 			floop_io_end_batch(&batch);
 		if (bio_op(io->bio) == REQ_OP_WRITE && !wait)
@@ -269,7 +310,11 @@ static void cpu_lane_work(struct work_struct *work)
 	}
 	blk_finish_plug(&plug);
 	floop_io_end_batch(&batch);
-	reclaim_scope_leave(old);
+}
+
+static void cpu_lane_work(struct work_struct *work)
+{
+	lane_run(container_of(work, struct floop_lane, work), cpu_lane_pass);
 }
 
 /* Can it be that a buffered write doesn't wait, and does the file system know? */
@@ -286,11 +331,8 @@ static bool writer_may_try(struct floop_io *io)
  * The writer may wait for anything, but what is done already doesn't wait with
  * it: as in a CPU's lane, what doesn't wait is completed together.
  */
-static void writer_work(struct work_struct *work)
+static void writer_pass(struct floop_lane *lane, struct llist_node *node)
 {
-	struct floop_lane *lane = container_of(work, struct floop_lane, work);
-	struct llist_node *node = lane_take(lane);
-	unsigned int old = reclaim_scope_enter();
 	struct bio_list batch = BIO_EMPTY_LIST;
 	struct blk_plug plug;
 
@@ -312,7 +354,11 @@ static void writer_work(struct work_struct *work)
 	blk_finish_plug(&plug);
 	mutex_unlock(&lane->writing);
 	floop_io_end_batch(&batch);
-	reclaim_scope_leave(old);
+}
+
+static void writer_work(struct work_struct *work)
+{
+	lane_run(container_of(work, struct floop_lane, work), writer_pass);
 }
 
 /* A read that has to wait does so on its own. */
@@ -327,15 +373,14 @@ static void read_work(struct work_struct *work)
 	reclaim_scope_leave(old);
 }
 
+static void flusher_pass(struct floop_lane *lane, struct llist_node *node)
+{
+	floop_flush(node);
+}
+
 static void flusher_work(struct work_struct *work)
 {
-	struct floop_lane *lane = container_of(work, struct floop_lane, work);
-	struct llist_node *node = lane_take(lane);
-	unsigned int old = reclaim_scope_enter();
-
-	if (node)
-		floop_flush(node);
-	reclaim_scope_leave(old);
+	lane_run(container_of(work, struct floop_lane, work), flusher_pass);
 }
 
 static void lane_add(struct floop_lane *lane, struct floop_io *io)

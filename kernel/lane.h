@@ -19,7 +19,8 @@ struct floop_io;
 
 /**
  * struct floop_lane - a queue of I/O and the work that empties it
- * @ios: newest first
+ * @ios: newest first; behind them, while a worker is at it, @mark
+ * @mark: stands for the worker
  * @work: runs while there is something in @ios
  * @wq: where it runs
  * @writing: of a writer: held by who is the writer now
@@ -28,6 +29,7 @@ struct floop_io;
  */
 struct floop_lane {
 	struct llist_head ios;
+	struct llist_node mark;
 	struct work_struct work;
 	struct workqueue_struct *wq;
 	/* apart from what submitters write */
