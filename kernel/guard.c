@@ -6,41 +6,32 @@
  *  - An epoch begins with a lease on the image that excludes every other
  *    opener, with all that is dirty written and the page cache empty. From then
  *    on @users is live, and whoever holds a reference to it may believe the map.
- *  - Another opener breaks the lease. lease_break() runs in its context, before
- *    its open returns: no new reference is given out, and one inode_dio_begin()
- *    stands for all mapped I/O in flight. Whatever changes the file's blocks
- *    calls inode_dio_wait() first, and so waits until drain_work() has seen the
- *    last reference go. Nobody else waits.
+ *  - Another opener breaks the lease. floop_guard_break() runs in its context,
+ *    before its open returns: no new reference is given out, and one
+ *    inode_dio_begin() stands for all mapped I/O in flight. Whatever changes the
+ *    file's blocks calls inode_dio_wait() first, and so waits until drain_work()
+ *    has seen the last reference go. Nobody else waits.
  *  - We change the file's blocks ourselves: the epoch is paused and mapped I/O
  *    waited for before the file system is called, and the range is out of the
  *    map before the epoch goes on.
- *
- * The image's own descriptor is the only one: what came with LOOP_CONFIGURE
- * belongs to a process that may keep it.
  */
 #include <linux/blkdev.h>
-#include <linux/cred.h>
-#include <linux/delay.h>
-#include <linux/fcntl.h>
-#include <linux/file.h>
-#include <linux/filelock.h>
 #include <linux/fs.h>
 #include <linux/pagemap.h>
 #include <linux/sched/mm.h>
 
-#include "compat.h"
 #include "device.h"
 #include "direct.h"
 #include "fill.h"
 #include "guard.h"
 #include "image.h"
+#include "lease.h"
 #include "names.h"
 #include "rules.h"
 #include "trace.h"
 
 #define RETRY_FIRST	msecs_to_jiffies(10)
 #define RETRY_LAST	msecs_to_jiffies(1000)
-#define LEASE_TRIES	50
 /* Changes come in bursts (fstrim): how long after one to wait for the next. */
 #define PAUSE_LINGERS	msecs_to_jiffies(50)
 
@@ -49,32 +40,22 @@ static struct workqueue_struct *drain_wq;
 /* Nobody waits for what is done here. */
 static struct workqueue_struct *begin_wq;
 
-static bool is_xfs(struct inode *inode)
-{
-	return !strcmp(inode->i_sb->s_type->name, "xfs");
-}
-
-/* File systems whose every change of a file's blocks waits as it has to. */
-static bool is_known(struct inode *inode)
-{
-	return is_xfs(inode) || !strcmp(inode->i_sb->s_type->name, "ext4");
-}
-
-/* Can the guard do anything for this file: is it one of those, and not over them? */
-static bool is_guarded(struct file *file)
-{
-	struct inode *inode = file->f_mapping->host;
-
-	return S_ISREG(inode->i_mode) && inode == file_inode(file) &&
-	       is_known(inode);
-}
-
-static bool lease_break(struct floop_image *image)
+/**
+ * floop_guard_break() - somebody else is about to have the image open
+ * @image: the image, with a lease on it; it is gone
+ *
+ * Nobody is told to wait: who changes the file's blocks waits for direct I/O in
+ * flight, and mapped I/O is that until it has drained.
+ *
+ * Context: The opener's, with the lease's own lock held (flc_lock). Doesn't
+ * sleep.
+ */
+void floop_guard_break(struct floop_image *image)
 {
 	struct floop_guard *guard = &image->guard;
 
 	if (!floop_rule_holds(FLOOP_RULE_BREAK))
-		return true;
+		return;
 	spin_lock(&guard->lock);
 	switch (guard->state) {
 	case FLOOP_GUARD_MAPPED:
@@ -90,7 +71,7 @@ static bool lease_break(struct floop_image *image)
 		break;
 	default:
 		spin_unlock(&guard->lock);
-		return true;
+		return;
 	}
 	if (floop_rule_holds(FLOOP_RULE_DRAIN)) {
 		inode_dio_begin(file_inode(image->file));
@@ -101,145 +82,6 @@ static bool lease_break(struct floop_image *image)
 	guard->broken++;
 	trace_floop_epoch_break(image);
 	spin_unlock(&guard->lock);
-	return true;
-}
-
-/* True: the lease is gone at once, and the opener goes on. */
-static bool open_lease_break(struct file_lease *lease)
-{
-	return lease_break(lease->c.flc_owner);
-}
-
-static bool layout_lease_break(struct file_lease *lease)
-{
-	return lease_break(container_of(lease->c.flc_owner, struct floop_image,
-					guard));
-}
-
-#ifdef FLOOP_LEASE_OPEN_CONFLICT
-/* We look for other openers ourselves: see take_leases(). */
-static int no_open_conflict(struct file *file, int type)
-{
-	return 0;
-}
-#endif
-
-static const struct lease_manager_operations open_lease_ops = {
-	.lm_break	= open_lease_break,
-	.lm_change	= lease_modify,
-#ifdef FLOOP_LEASE_OPEN_CONFLICT
-	.lm_open_conflict = no_open_conflict,
-#endif
-};
-
-static const struct lease_manager_operations layout_lease_ops = {
-	.lm_break	= layout_lease_break,
-	.lm_change	= lease_modify,
-#ifdef FLOOP_LEASE_OPEN_CONFLICT
-	.lm_open_conflict = no_open_conflict,
-#endif
-};
-
-static int take_lease(struct file *file, int type, unsigned int flags,
-		      void *owner, const struct lease_manager_operations *ops)
-{
-	struct file_lease *lease = locks_alloc_lease();
-	int err;
-
-	if (!lease)
-		return -ENOMEM;
-	lease->fl_lmops = ops;
-	lease->c.flc_flags = flags;
-	lease->c.flc_type = type;
-	lease->c.flc_owner = owner;
-	lease->c.flc_pid = current->tgid;
-	lease->c.flc_file = file;
-	err = vfs_setlease(file, type, &lease, NULL);
-	/* It is ours no more if the file system took it. */
-	if (lease)
-		locks_free_lease(lease);
-	return err;
-}
-
-static void give_lease_back(struct file *file, void *owner)
-{
-	vfs_setlease(file, F_UNLCK, NULL, &owner);
-}
-
-static void give_leases_back(struct floop_image *image)
-{
-	if (image->is_bdev)
-		return;
-	give_lease_back(image->file, image);
-	give_lease_back(image->file, &image->guard);
-}
-
-/* Has anybody else the image open, for anything that matters? */
-static bool is_opened(struct floop_image *image)
-{
-	struct inode *inode = file_inode(image->file);
-
-	if (image->read_only)
-		return inode_is_open_for_write(inode);
-	return atomic_read(&inode->i_writecount) != 1 ||
-	       atomic_read(&inode->i_readcount);
-}
-
-/*
- * A delegation is a lease that is broken by more: every open breaks it, and so
- * does notify_change(), which overlayfs and nfsd call to truncate a file without
- * opening it. For a device that is written to it excludes every other opener; a
- * read-only device shares the image with other readers.
- *
- * It is refused while anyone holds the inode's lock, our own I/O included.
- */
-static int take_open_lease(struct floop_image *image)
-{
-	int type = image->read_only ? F_RDLCK : F_WRLCK, tries, err;
-
-	for (tries = 0; tries < LEASE_TRIES; tries++) {
-		err = take_lease(image->file, type, FL_DELEG, image,
-				 &open_lease_ops);
-		if (err != -EAGAIN || is_opened(image))
-			break;
-		usleep_range(20, 200);
-	}
-	/*
-	 * Who opens the image counts as an opener before it looks for leases
-	 * (do_dentry_open()), and we look after ours is there to be found:
-	 * generic_add_lease() has the barrier.
-	 */
-	if (!err && is_opened(image))
-		err = -EAGAIN;
-	return err;
-}
-
-/*
- * On xfs a reader may have the image's blocks exchanged for others with the same
- * content (FIDEDUPERANGE asks for no more than permission to write): that breaks
- * a layout lease first, and keeps the inode's lock from there on. Hence the order:
- * the other lease isn't granted under that lock.
- */
-static enum floop_unmapped take_leases(struct floop_image *image)
-{
-	int err = 0;
-
-	if (!floop_rule_holds(FLOOP_RULE_LEASE))
-		return FLOOP_UNMAPPED_NOT;
-	if (image->read_only && is_xfs(file_inode(image->file)) &&
-	    floop_rule_holds(FLOOP_RULE_LAYOUT))
-		err = take_lease(image->file, F_RDLCK, FL_LAYOUT, &image->guard,
-				 &layout_lease_ops);
-	if (!err)
-		err = take_open_lease(image);
-	switch (err) {
-	case 0:
-		return FLOOP_UNMAPPED_NOT;
-	case -EAGAIN:
-		return FLOOP_UNMAPPED_OPENED;
-	default:
-		return FLOOP_UNMAPPED_NO_LEASES;
-	}
 }
 
 /* Is there something about the file now that only its file system can do? */
@@ -356,13 +198,13 @@ static void begin_work(struct work_struct *work)
 
 	/* What we wait for here may not wait for I/O to the device. */
 	memflags = memalloc_noio_save();
-	why_not = take_leases(image);
+	why_not = floop_leases_take(image);
 	if (why_not == FLOOP_UNMAPPED_NOT)
 		why_not = settle(image);
 	if (why_not == FLOOP_UNMAPPED_NOT) {
 		begin_epoch(image);
 	} else {
-		give_leases_back(image);
+		floop_leases_give_back(image);
 		spin_lock(&guard->lock);
 		if (guard->state == FLOOP_GUARD_BEGINNING) {
 			guard->state = FLOOP_GUARD_WAITING;
@@ -417,7 +259,7 @@ static void resume_work(struct work_struct *work)
 		return;
 	}
 	/* Not before all of it has been settled again. */
-	give_leases_back(image);
+	floop_leases_give_back(image);
 	mutex_lock(&guard->map.lock);
 	floop_map_clear(&guard->map);
 	floop_fill_again(image);
@@ -473,7 +315,7 @@ static void drain_work(struct work_struct *work)
 		floop_map_clear(&guard->map);
 	floop_fill_again(image);
 	mutex_unlock(&guard->map.lock);
-	give_leases_back(image);
+	floop_leases_give_back(image);
 	trace_floop_epoch_drain(image);
 
 	spin_lock(&guard->lock);
@@ -481,7 +323,8 @@ static void drain_work(struct work_struct *work)
 	guard->dio_held = false;
 	guard->state = FLOOP_GUARD_WAITING;
 	guard->why_not = FLOOP_UNMAPPED_OPENED;
-	if (time_after(jiffies, guard->began + RETRY_LAST))
+	/* It comes back as fast as it goes, if it was of use that long. */
+	if (time_after(jiffies, guard->began + guard->retry))
 		guard->retry = RETRY_FIRST;
 	if (dio_held)
 		inode_dio_end(file_inode(image->file));
@@ -627,7 +470,7 @@ static enum floop_unmapped check(struct floop_image *image)
 	if (image->is_bdev)
 		return bdev_is_zoned(disk) ? FLOOP_UNMAPPED_DISK :
 					     FLOOP_UNMAPPED_NOT;
-	if (!is_guarded(image->file) || !disk)
+	if (!floop_lease_is_known(image->file) || !disk)
 		return FLOOP_UNMAPPED_FILE_SYSTEM;
 	if (!image->own_file)
 		return FLOOP_UNMAPPED_OPENED;
@@ -715,7 +558,7 @@ void floop_guard_stop(struct floop_image *image)
 	cancel_delayed_work_sync(&guard->resume_work);
 	floop_fill_stop(image);
 	end_mapped(image);
-	give_leases_back(image);
+	floop_leases_give_back(image);
 	/* If it was broken, other openers wait for what this does. */
 	flush_work(&guard->drain_work);
 
@@ -729,25 +572,6 @@ void floop_guard_stop(struct floop_image *image)
 	spin_unlock(&guard->lock);
 	floop_guard_touch(image);
 	flush_work(&guard->times_work);
-}
-
-/**
- * floop_guard_open() - open an image for the driver alone
- * @file: what userspace handed in
- * @read_only: the device is
- *
- * Context: Process context, as who attaches it. May sleep.
- * Return: a file of our own; ERR_PTR() where that makes no difference (it is none
- * that can be mapped), or can't be had.
- */
-struct file *floop_guard_open(struct file *file, bool read_only)
-{
-	int flags = file->f_flags & (O_DIRECT | O_DSYNC | O_NOATIME);
-
-	if (!is_guarded(file))
-		return ERR_PTR(-EINVAL);
-	flags |= O_LARGEFILE | (read_only ? O_RDONLY : O_RDWR);
-	return dentry_open(&file->f_path, flags, current_cred());
 }
 
 /**
@@ -829,32 +653,6 @@ enum floop_unmapped floop_guard_why_not(struct floop_image *image)
 	}
 	spin_unlock(&guard->lock);
 	return why_not;
-}
-
-/**
- * floop_guard_say() - put a reason in words
- * @why_not: the reason
- *
- * Return: the words that docs/command.md lists.
- */
-const char *floop_guard_say(enum floop_unmapped why_not)
-{
-	static const char * const words[] = {
-		[FLOOP_UNMAPPED_NOT]		= "mapped",
-		[FLOOP_UNMAPPED_OFF]		= "turned off",
-		[FLOOP_UNMAPPED_BUFFERED]	= "I/O to the image is not direct",
-		[FLOOP_UNMAPPED_FILE_SYSTEM]	= "the image is not on ext4 or xfs",
-		[FLOOP_UNMAPPED_FILE]		= "the file needs its file system for every I/O",
-		[FLOOP_UNMAPPED_DISK]		= "the disk can't be mapped to",
-		[FLOOP_UNMAPPED_OPENED]		= "someone else has the image open",
-		[FLOOP_UNMAPPED_NO_LEASES]	= "the file system grants no lease",
-		[FLOOP_UNMAPPED_CACHED]		= "the image's pages don't leave the page cache",
-		[FLOOP_UNMAPPED_NO_MEMORY]	= "no memory for the map",
-		[FLOOP_UNMAPPED_BEGINNING]	= "not yet",
-		[FLOOP_UNMAPPED_CHANGING]	= "a discard changes the image",
-	};
-
-	return words[why_not];
 }
 
 /**

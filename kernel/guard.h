@@ -7,7 +7,6 @@
 #define FLOOP_GUARD_H
 
 #include <linux/completion.h>
-#include <linux/filelock.h>
 #include <linux/percpu-refcount.h>
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
@@ -119,9 +118,9 @@ int floop_guard_init(void);
 void floop_guard_exit(void);
 int floop_guard_make(struct floop_image *image);
 void floop_guard_free(struct floop_image *image);
-struct file *floop_guard_open(struct file *file, bool read_only);
 void floop_guard_start(struct floop_image *image, bool wanted);
 void floop_guard_stop(struct floop_image *image);
+void floop_guard_break(struct floop_image *image);
 bool floop_guard_change_begin(struct floop_image *image);
 void floop_guard_change_end(struct floop_image *image, sector_t pos,
 			    sector_t nr);
@@ -130,6 +129,5 @@ void floop_guard_cached(struct floop_image *image);
 void floop_guard_touch(struct floop_image *image);
 enum floop_unmapped floop_guard_why_not(struct floop_image *image);
 void floop_guard_queue(struct delayed_work *work, unsigned long delay);
-const char *floop_guard_say(enum floop_unmapped why_not);
 
 #endif /* FLOOP_GUARD_H */

@@ -11,6 +11,7 @@
 #include "discard.h"
 #include "image.h"
 #include "io.h"
+#include "lease.h"
 #include "names.h"
 #include "remap.h"
 
@@ -224,7 +225,7 @@ struct floop_image *floop_image_open(struct floop_device *dev,
 		return ERR_PTR(-ENOMEM);
 	image->dev = dev;
 	image->lanes = dev->lanes;
-	own = floop_guard_open(file, read_only);
+	own = floop_lease_open(file, read_only);
 	image->own_file = !IS_ERR(own);
 	image->file = image->own_file ? own : get_file(file);
 	file = image->file;

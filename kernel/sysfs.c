@@ -134,6 +134,27 @@ static ssize_t _name##_show(struct device *ddev,			\
 }									\
 static DEVICE_ATTR_RO(_name)
 
+/* The words that docs/command.md lists. */
+static const char *say(enum floop_unmapped why_not)
+{
+	static const char * const words[] = {
+		[FLOOP_UNMAPPED_NOT]		= "mapped",
+		[FLOOP_UNMAPPED_OFF]		= "turned off",
+		[FLOOP_UNMAPPED_BUFFERED]	= "I/O to the image is not direct",
+		[FLOOP_UNMAPPED_FILE_SYSTEM]	= "the image is not on ext4 or xfs",
+		[FLOOP_UNMAPPED_FILE]		= "the file needs its file system for every I/O",
+		[FLOOP_UNMAPPED_DISK]		= "the disk can't be mapped to",
+		[FLOOP_UNMAPPED_OPENED]		= "someone else has the image open",
+		[FLOOP_UNMAPPED_NO_LEASES]	= "the file system grants no lease",
+		[FLOOP_UNMAPPED_CACHED]		= "the image's pages don't leave the page cache",
+		[FLOOP_UNMAPPED_NO_MEMORY]	= "no memory for the map",
+		[FLOOP_UNMAPPED_BEGINNING]	= "not yet",
+		[FLOOP_UNMAPPED_CHANGING]	= "a discard changes the image",
+	};
+
+	return words[why_not];
+}
+
 static u64 count(struct floop_image *image, bool mapped)
 {
 	const struct floop_counts *counts;
@@ -151,7 +172,7 @@ static u64 count(struct floop_image *image, bool mapped)
 IMAGE_ATTR_RO(mapped, "%d",
 	      floop_guard_why_not(image) == FLOOP_UNMAPPED_NOT);
 IMAGE_ATTR_RO(mapped_reason, "%s",
-	      floop_guard_say(floop_guard_why_not(image)));
+	      say(floop_guard_why_not(image)));
 IMAGE_ATTR_RO(mapped_bytes, "%llu",
 	      (u64)READ_ONCE(image->guard.map.sectors) << SECTOR_SHIFT);
 IMAGE_ATTR_RO(mapped_extents, "%lu", READ_ONCE(image->guard.map.extents));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The guard's protocol (kernel/guard.c, fill.c, remap.c, discard.c) as a model,
+ * The guard's protocol (kernel/guard.c, lease.c, fill.c, remap.c, discard.c) as a model,
  * for spin. States, order of steps and locks are the code's; each process names
  * the function that it stands for. check.py runs it.
  *
@@ -169,7 +169,7 @@ inline queue_fill() {
 }
 
 /* In the opener's context, under flc_lock: one step. The lease is gone at once. */
-inline lease_break() {
+inline guard_break() {
 #ifndef NO_BREAK
 	if
 	:: state == MAPPED || state == PAUSED || state == BEGINNING ->
@@ -363,7 +363,7 @@ end:	do
 			:: else -> goto out
 			fi
 		}
-		/* take_leases() */
+		/* floop_leases_take() */
 #if defined(READ_ONLY) && !defined(NO_LAYOUT)
 		layout = true;
 #endif
@@ -504,7 +504,7 @@ proctype opener() {
 	opens++;
 	atomic {
 		if
-		:: lease -> lease_break(); lease = false
+		:: lease -> guard_break(); lease = false
 		:: else
 		fi
 	}
@@ -525,7 +525,7 @@ proctype opener() {
 	lock(inode_lock);
 	atomic {
 		if
-		:: layout -> lease_break(); layout = false
+		:: layout -> guard_break(); layout = false
 		:: else
 		fi
 	}

@@ -233,7 +233,7 @@ def test_module_that_does_not_map(floop, image, served):
 
 
 def words_of_the_module():
-    text = (PROJECT / "kernel" / "guard.c").read_text()
+    text = (PROJECT / "kernel" / "sysfs.c").read_text()
     return re.findall(r'^\t\t\[FLOOP_UNMAPPED_\w+\]\s*= "([^"]+)",$', text, re.MULTILINE)
 
 
