@@ -8,7 +8,8 @@ header comments say what it needs:
   # shows: what it proves, in one line         (the only one that must be there)
   # kernels: lts stable                        default both
   # modes: side-by-side drop-in                default both; in-tree: see below
-  # machines: lts-drop-in stable-side-by-side  instead of both: exactly these
+  # machines: lts-drop-in stable-side-by-side  instead of both: these will do,
+                                               unless --everywhere
   # disks: nvme:2G virtio:1G                   default nvme:2G; "none" for none
   # cpus: 2
   # memory: 2G
@@ -72,6 +73,11 @@ def pytest_addoption(parser):
     group = parser.getgroup("test machines")
     group.addoption("--kernel", action="append", choices=KERNELS, help="only on this kernel")
     group.addoption("--mode", action="append", choices=MODES, help="only in this mode")
+    group.addoption(
+        "--everywhere",
+        action="store_true",
+        help="on both kernels in both modes also what is content with less",
+    )
     group.addoption("--debug-kernel", action="store_true", help="on the debug kernel")
     group.addoption(
         "--at-once",
@@ -187,7 +193,7 @@ class CaseFile(pytest.File):
         pairs = [(k, m) for k in kernels for m in modes]
         if option.mode and "in-tree" in option.mode and "modes" not in headers["given"]:
             pairs += [(k, "in-tree") for k in kernels]
-        elif headers["machines"]:
+        elif headers["machines"] and not option.everywhere:
             pairs = [tuple(m.split("-", 1)) for m in headers["machines"].split()]
         if option.debug_kernel:
             if headers["debug"] == "no":
@@ -477,11 +483,14 @@ class Machines:
         self.at_once = at_once
         self.all = []
 
+    def step(self):
+        for machine in [m for m in self.all if not m.over()][: self.at_once]:
+            machine.step()
+
     def until(self, condition):
         """Let them run until it is true."""
         while not condition():
-            for machine in [m for m in self.all if not m.over()][: self.at_once]:
-                machine.step()
+            self.step()
             time.sleep(0.05)
 
     def stop(self):
@@ -531,6 +540,12 @@ def pytest_collection_finish(session):
         ordered += [*items, last]
     session.testscollected += len(session.machines.all)
     session.items[:] = ordered
+
+
+def pytest_runtest_setup(item):
+    """The machines go on while other tests run."""
+    if hasattr(item.session, "machines"):
+        item.session.machines.step()
 
 
 def pytest_sessionstart(session):

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: floop attach --mapping, floop set, status and list say and change what is mapped, as sysfs has it, and --mapping on fails where an image never can be
 # modes: side-by-side drop-in
+# machines: stable-drop-in
 # disks: nvme:2G nvme:2G
-# timeout: 1200
+# timeout: 400
 . tests/guest/lib.sh
 . tests/guest/cli.sh
 map_images

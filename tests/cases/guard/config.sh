@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: a mapped device, written to all the time, gets another offset, another size, buffered I/O and direct again, larger sectors, and (read-only) another image: what it maps afterwards is right each time
 # modes: side-by-side
+# machines: lts-side-by-side
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: with a descriptor of the image anywhere, kept by who attached it, in a socket, behind a mapping, nothing is mapped, and what is done through it harms nobody; without it the image is mapped
 # modes: side-by-side
+# machines: lts-side-by-side
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh

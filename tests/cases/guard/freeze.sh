@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: while the file system below is frozen nothing is written to its disk, by the mapped path or another; reads go on, and writes when it is thawed
 # modes: side-by-side
+# machines: stable-side-by-side
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: without leases (fs.leases-enable=0) nothing is mapped; with them again it is, and a lease that is held when they are turned off is broken as ever
 # modes: side-by-side
+# machines: lts-side-by-side
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: a written image on ext4 and xfs is mapped as a whole; reads and writes go straight to the disk, and the file has what was written; turned off, nothing is mapped
 # modes: side-by-side
+# machines: stable-side-by-side
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh

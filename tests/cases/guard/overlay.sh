@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: an image that is also a file of an overlay's upper layer, truncated by its path in the overlay without an open: the map is given up, and nothing is written to blocks that another file has got
 # modes: side-by-side
+# machines: stable-side-by-side
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: read-only devices of one image are mapped side by side and next to its readers; a writer breaks all of them and they see what it wrote; on xfs a deduplication through a reader's descriptor breaks them too
 # modes: side-by-side
+# machines: stable-side-by-side
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: of a sparse image what is written gets mapped as it is written, holes and fallocated blocks do not
 # modes: side-by-side
+# machines: stable-side-by-side
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh

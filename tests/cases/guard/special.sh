@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: images on file systems with small blocks, clusters, and without extents are mapped and written to where they are; a file whose data ext4 journals is not
 # modes: side-by-side
+# machines: lts-side-by-side
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: I/O across many extents, holes and fallocated blocks of a fragmented image agrees with a model, with openers coming and going
 # modes: side-by-side
+# machines: stable-side-by-side
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: mapping is turned off, and a device detached, while a mapped write hangs in the disk and another opener waits for it; and while others open the image all the time
 # modes: side-by-side
+# machines: lts-side-by-side
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh

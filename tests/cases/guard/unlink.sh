@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: an image that has no name any more stays mapped and keeps its blocks until it is detached; more than map_memory allows goes through the file system
 # modes: side-by-side
+# machines: stable-side-by-side
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh
