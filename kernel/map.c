@@ -72,7 +72,7 @@ void floop_map_exit(struct floop_map *map)
  * @disk: set to the disk's sector if it is mapped
  * @end: set to the first sector behind @pos that this is not true of any more
  *
- * Context: Under rcu_read_lock() in an epoch, or with @map->lock held.
+ * Context: Under rcu_read_lock(), and in an epoch or with @map->lock held.
  * Return: whether it is mapped.
  */
 bool floop_map_find(struct floop_map *map, sector_t pos, sector_t *disk,
@@ -215,6 +215,7 @@ bool floop_map_gap(struct floop_map *map, sector_t *pos, sector_t limit,
 	sector_t disk;
 
 	mutex_lock(&map->lock);
+	rcu_read_lock();
 	while (mapped && *pos < limit) {
 		mapped = floop_map_find(map, *pos, &disk, end);
 		if (mapped)
@@ -222,6 +223,7 @@ bool floop_map_gap(struct floop_map *map, sector_t *pos, sector_t limit,
 		else
 			*end = min(*end, limit);
 	}
+	rcu_read_unlock();
 	mutex_unlock(&map->lock);
 	return !mapped;
 }
