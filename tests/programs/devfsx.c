@@ -237,6 +237,14 @@ static void one(struct rng *r, unsigned int n, uint64_t from, uint64_t size, uin
 	if (op < DISCARD && len > MAXIO && len > sector)
 		len = MAXIO;
 
+	/* Refused or not, the kernel zeroes what it has cached of a page that the range covers in part. */
+	if (no_holes && ops[op].optional) {
+		len = (len + pos % 4096 + 4095) & ~(uint64_t)4095;
+		pos &= ~(uint64_t)4095;
+		if (len > from + size - pos)
+			len = from + size - pos;
+	}
+
 	past[npast++ % HISTORY] = (struct past){ n, op, pos, len, 0 };
 	range[0] = pos;
 	range[1] = len;

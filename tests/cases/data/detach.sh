@@ -46,7 +46,7 @@ for how in direct buffered; do
 	done
 	bound "$dev" || fail "$how: detached while open"
 	exec 9<&-
-	wait_until 20 detached "$dev"
+	wait_until 60 detached "$dev"
 	for part in 0 1 2; do
 		check "$how: lazily detached: the image" pattern check -q -s $((20 + part)) -o $((part * 8))M "$image" 8M
 	done
@@ -59,7 +59,7 @@ for how in direct buffered; do
 	pattern write -q -n -s 30 "$dev" 24M
 	bound "$dev" || fail "detached while open"
 	exec 9<&-
-	wait_until 20 detached "$dev"
+	wait_until 60 detached "$dev"
 	check "$how: autoclear: the image" pattern check -q -s 30 "$image" 24M
 
 	# A file system with autoclear, dirty to its last moment
@@ -72,7 +72,7 @@ for how in direct buffered; do
 	bound "$dev" || fail "detached while mounted"
 	pattern write -q -n -s 31 "$WORK/up/file" 16M
 	unmount "$WORK/up"
-	wait_until 20 detached "$dev"
+	wait_until 60 detached "$dev"
 	dev=$(loop_attach "$how" "$image")
 	check "$how: the file system is clean" fsck.ext4 -fn "$dev"
 	mount "$dev" "$WORK/up"
