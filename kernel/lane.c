@@ -127,6 +127,9 @@ static bool lane_has_more(struct floop_lane *lane)
 	return READ_ONCE(lane->ios.first) != &lane->mark;
 }
 
+/* So often, before others' work gets the worker: there may be one, the rescuer. */
+#define MOST_PASSES	256U
+
 /*
  * A worker empties a lane, until it is empty: after those have run that it has
  * just woken, if they are to run first. They are likely to add to it.
@@ -136,9 +139,17 @@ static void lane_run(struct floop_lane *lane,
 				  struct llist_node *node))
 {
 	unsigned int old = reclaim_scope_enter();
+	struct llist_node *node;
+	unsigned int passes = 0;
 
 	do {
-		pass(lane, lane_take(lane));
+		if (passes++ == MOST_PASSES) {
+			queue_work(lane->wq, &lane->work);
+			break;
+		}
+		node = lane_take(lane);
+		if (node)
+			pass(lane, node);
 		cond_resched();
 	} while (!lane_leave(lane));
 	reclaim_scope_leave(old);
