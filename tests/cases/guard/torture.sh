@@ -22,6 +22,8 @@ for fs in ext4 xfs; do
 done
 echo "--- xfs, read-only"
 torture_begin xfs "$disk" -r
-torture -s "$SEED" -t "$(more 10)" -r -b "$DEV" "$MNT/image"
+torture -s "$SEED" -t "$(more 6)" -r -K clone,dedupe "$DEV" "$MNT/image"
+# From the first of these on it is not mapped any more.
+torture -s "$SEED" -t "$(more 4)" -r -b "$DEV" "$MNT/image"
 torture_end
 fsck_of xfs "$disk"
