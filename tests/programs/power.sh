@@ -24,9 +24,18 @@ overlay() {
 	echo "0 $(sectors "/dev/mapper/$2") snapshot /dev/mapper/$2 /dev/mapper/$3 N 16" | dmsetup create "$1"
 }
 
+# What goes on beside the work on the device, until it is killed; and what is asked of the device when the work is done.
+power_meanwhile() {
+	:
+}
+
+power_afterwards() {
+	:
+}
+
 # power_run BELOW ABOVE HOW ROUNDS SEED [MOUNT-OPTION]... - leaves the log in /dev/mapper/log
 power_run() {
-	local below=$1 above=$2 how=$3 rounds=$4 seed=$5 dev
+	local below=$1 above=$2 how=$3 rounds=$4 seed=$5 dev beside
 	shift 5
 	wipefs -qa /dev/mapper/base
 	make_fs "$below" /dev/mapper/base
@@ -42,8 +51,13 @@ power_run() {
 	mount -t "$below" "$@" /dev/mapper/logged "$WORK/below"
 	dev=$(loop_attach "$how" "$WORK/below/image")
 	mount -t "$above" "$dev" "$WORK/above"
+	power_meanwhile "$WORK/below/image" &
+	beside=$!
 	fsyncer work "$WORK/above" "$rounds" "$seed" logged
+	kill $beside 2>/dev/null || true
+	wait $beside || true
 	unmount "$WORK/above"
+	power_afterwards "$dev"
 	loopdev detach "$dev"
 	unmount "$WORK/below"
 	dm_remove logged
