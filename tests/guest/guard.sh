@@ -49,6 +49,14 @@ wait_mapped() {
 		fail "$1 is not mapped: $(grep . "/sys/block/${1#/dev/}"/loop/{mapped,epochs}* 2>&1)"
 }
 
+# begin_mapped FS SIZE - a file system with a written image (seed 1), attached and mapped: $MNT/image, $dev
+begin_mapped() {
+	begin_fs "$1"
+	written "$MNT/image" "$2" 1
+	dev=$(attach "$MNT/image")
+	wait_mapped "$dev"
+}
+
 # ios DEVICE mapped|file - how many went that way
 ios() {
 	attr "$1" "loop/ios_$2"
@@ -92,24 +100,24 @@ end_writes() {
 	echo "ok: $1: $(tail -n 1 "$WORK/keeper")"
 }
 
+# goes WHAT DEVICE WAY OTHER - reads of the whole device take one path, and none the other
+goes() {
+	local way other
+	way=$(ios "$2" "$3")
+	other=$(ios "$2" "$4")
+	dd if="$2" of=/dev/null bs=64k iflag=direct status=none
+	more_ios "$2" "$3" "$way" || fail "$1: no I/O is counted as $3"
+	is "$1: I/O counted as $4" "$(($(ios "$2" "$4") - other))" 0
+}
+
 # goes_mapped WHAT DEVICE - reads of the whole device take the mapped path, all of them
 goes_mapped() {
-	local mapped file
-	mapped=$(ios "$2" mapped)
-	file=$(ios "$2" file)
-	dd if="$2" of=/dev/null bs=64k iflag=direct status=none
-	more_ios "$2" mapped "$mapped" || fail "$1: nothing went the mapped path"
-	is "$1: I/O through the file system" "$(($(ios "$2" file) - file))" 0
+	goes "$@" mapped file
 }
 
 # goes_through_file WHAT DEVICE
 goes_through_file() {
-	local mapped file
-	mapped=$(ios "$2" mapped)
-	file=$(ios "$2" file)
-	dd if="$2" of=/dev/null bs=64k iflag=direct status=none
-	more_ios "$2" file "$file" || fail "$1: nothing went through the file system"
-	is "$1: mapped I/O" "$(($(ios "$2" mapped) - mapped))" 0
+	goes "$@" file mapped
 }
 
 # waits_in PID FUNCTION - that process, in the kernel

@@ -10,10 +10,7 @@
 programs loopdev pattern keeper
 
 for fs in ext4 xfs; do
-	begin_fs "$fs"
-	written "$MNT/image" 8M 1
-	dev=$(attach "$MNT/image")
-	wait_mapped "$dev"
+	begin_mapped "$fs" 8M
 	begin_writes "$dev" 4M -b 16k
 	loopdev direct "$dev" 0
 	is "$fs: buffered" "$(attr "$dev" loop/mapped_reason)" "I/O to the image is not direct"

@@ -9,10 +9,7 @@
 programs loopdev pattern keeper
 
 for fs in ext4 xfs; do
-	begin_fs "$fs"
-	written "$MNT/image" 16M 1
-	dev=$(attach "$MNT/image")
-	wait_mapped "$dev"
+	begin_mapped "$fs" 16M
 	begin_writes "$dev" 8M -b 16k -t 4
 	for at in 8 9 10 11; do
 		check "$fs: discard at ${at}M" blkdiscard -o ${at}M -l 1M "$dev"

@@ -10,10 +10,7 @@
 programs loopdev pattern
 
 for fs in ext4 xfs; do
-	begin_fs "$fs"
-	written "$MNT/image" 16M 1
-	dev=$(attach "$MNT/image")
-	wait_mapped "$dev"
+	begin_mapped "$fs" 16M
 	is "$fs: why not" "$(attr "$dev" loop/mapped_reason)" mapped
 	[ "$(attr "$dev" loop/mapped_extents)" -gt 0 ] || fail "no extents"
 	goes_mapped "$fs: reads" "$dev"

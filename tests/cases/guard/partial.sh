@@ -10,10 +10,7 @@
 programs loopdev pattern
 
 for fs in ext4 xfs; do
-	begin_fs "$fs"
-	written "$MNT/image" 8M 1
-	dev=$(attach "$MNT/image")
-	wait_mapped "$dev"
+	begin_mapped "$fs" 8M
 	for how in fpunch fzero; do
 		# Not blkdiscard, which flushes
 		check "$fs: $how" xfs_io -c "$how $((1 << 20 | 1024)) 64k" "$dev"
