@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn the_words_are_the_modules() {
-        let module = include_str!("../../kernel/guard.c");
+        let module = include_str!("../../kernel/sysfs.c");
         for words in NEVER.map(|(words, _)| words).into_iter().chain([MAPPED, OFF]) {
             assert!(module.contains(&format!("= \"{words}\",")), "{words}");
         }
