@@ -13,8 +13,7 @@ seconds=$SECONDS
 in_machine()
 {
 	scripts/setup.sh
-	./vm --disk nvme:2G -- demo/guest.sh side-by-side "$results"
-	./vm --disk nvme:2G --drop-in -- demo/guest.sh drop-in "$results"
+	./vm --disk nvme:2G -- demo/guest.sh "$results"
 }
 
 # load MODULE: that one of ours, or say why not.

@@ -1,10 +1,14 @@
 #!/bin/bash
-# What demo.sh runs in the test machine: a file system on the emulated NVMe disk, and the demo in it.
-# Usage: guest.sh side-by-side|drop-in RESULTS
+# What demo.sh runs in the test machine: a file system on the emulated NVMe disk, and the demo in it,
+# with the module side by side, then as the loop driver. Usage: guest.sh RESULTS
 
 set -euo pipefail
 exec 2>&1 # one stream, so that everything comes in order
+demo=$(dirname "$0")
 mkfs.xfs -q /dev/nvme0n1
 mkdir -p /mnt/disk
 mount /dev/nvme0n1 /mnt/disk
-exec bash "$(dirname "$0")/run.sh" "$1" /mnt/disk "$2"
+bash "$demo/run.sh" side-by-side /mnt/disk "$1"
+rmmod floop loop
+insmod "$demo/../build/modules/$(uname -r)/loop.ko"
+bash "$demo/run.sh" drop-in /mnt/disk "$1"

@@ -12,8 +12,8 @@ image=$folder/disk.img
 mounts=$folder/mnt
 
 # A real tree of files: the kernel's headers, or whatever headers there are.
-for tree in /usr/src/linux-headers-*-common/include/uapi \
-	"/usr/src/linux-headers-$(uname -r)/include/uapi" /usr/include/linux; do
+for tree in /usr/src/linux-headers-*-common/include/net \
+	"/usr/src/linux-headers-$(uname -r)/include/net" /usr/include/linux; do
 	[ -d "$tree" ] && break
 done
 
