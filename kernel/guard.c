@@ -592,6 +592,7 @@ int floop_guard_make(struct floop_image *image)
 		return err;
 	floop_map_init(&guard->map);
 	spin_lock_init(&guard->lock);
+	INIT_LIST_HEAD(&guard->broken_leases);
 	init_completion(&guard->drained);
 	complete_all(&guard->drained);
 	INIT_DELAYED_WORK(&guard->begin_work, begin_work);

@@ -7,6 +7,7 @@
 #define FLOOP_GUARD_H
 
 #include <linux/completion.h>
+#include <linux/list.h>
 #include <linux/percpu-refcount.h>
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
@@ -14,6 +15,7 @@
 #include "map.h"
 
 struct block_device;
+struct file_lease;
 struct floop_image;
 
 /**
@@ -76,6 +78,8 @@ enum floop_unmapped {
  * @wanted: an epoch may be begun
  * @epoch: how many times the map has begun or ceased to be true
  * @dio_held: one inode_dio_begin() of the image is ours, until it has drained
+ * @layout: the second lease, where there are two; under the leases' own lock
+ * @broken_leases: what is left of it, until the first is given back
  * @changes: how many changes of our own to the image's blocks are going on
  * @unsettled: a change of ours may have left something in the page cache
  * @drained: @users is 0
@@ -100,6 +104,8 @@ struct floop_guard {
 	bool wanted;
 	unsigned long epoch;
 	bool dio_held;
+	struct file_lease *layout;
+	struct list_head broken_leases;
 	unsigned int changes;
 	bool unsettled;
 	struct completion drained;

@@ -45,17 +45,30 @@ bool floop_lease_is_known(struct file *file)
 	       is_known(inode);
 }
 
-/* True: the lease is gone at once, and the opener goes on. */
+/*
+ * True: the lease is gone at once, and the opener goes on. One with O_NONBLOCK is
+ * refused (__break_lease()) if there is any lease left, the other one of ours
+ * included, so that goes as well. It was there first: it isn't what the loop that
+ * calls us comes to next.
+ */
 static bool open_lease_break(struct file_lease *lease)
 {
-	floop_guard_break(lease->c.flc_owner);
+	struct floop_image *image = lease->c.flc_owner;
+	struct floop_guard *guard = &image->guard;
+
+	floop_guard_break(image);
+	if (guard->layout)
+		lease_modify(guard->layout, F_UNLCK, &guard->broken_leases);
+	guard->layout = NULL;
 	return true;
 }
 
 static bool layout_lease_break(struct file_lease *lease)
 {
-	floop_guard_break(container_of(lease->c.flc_owner, struct floop_image,
-				       guard));
+	struct floop_guard *guard = lease->c.flc_owner;
+
+	floop_guard_break(container_of(guard, struct floop_image, guard));
+	guard->layout = NULL;
 	return true;
 }
 
@@ -83,8 +96,10 @@ static const struct lease_manager_operations layout_lease_ops = {
 #endif
 };
 
+/* With @layout, that is what knows of the lease, from before others can break it. */
 static int take_lease(struct file *file, int type, unsigned int flags,
-		      void *owner, const struct lease_manager_operations *ops)
+		      void *owner, const struct lease_manager_operations *ops,
+		      struct file_lease **layout)
 {
 	struct file_lease *lease = locks_alloc_lease();
 	int err;
@@ -97,7 +112,11 @@ static int take_lease(struct file *file, int type, unsigned int flags,
 	lease->c.flc_owner = owner;
 	lease->c.flc_pid = current->tgid;
 	lease->c.flc_file = file;
+	if (layout)
+		*layout = lease;
 	err = vfs_setlease(file, type, &lease, NULL);
+	if (layout && err)
+		*layout = NULL;
 	/* It is ours no more if the file system took it. */
 	if (lease)
 		locks_free_lease(lease);
@@ -117,10 +136,23 @@ static void give_lease_back(struct file *file, void *owner)
  */
 void floop_leases_give_back(struct floop_image *image)
 {
+	struct floop_guard *guard = &image->guard;
+	struct file_lock_core *lease, *next;
+	LIST_HEAD(broken);
+
 	if (image->is_bdev)
 		return;
+	/* In this order: from the first on, nobody looks for the second. */
 	give_lease_back(image->file, image);
-	give_lease_back(image->file, &image->guard);
+	give_lease_back(image->file, guard);
+	guard->layout = NULL;
+	spin_lock(&guard->lock);
+	list_splice_init(&guard->broken_leases, &broken);
+	spin_unlock(&guard->lock);
+	list_for_each_entry_safe(lease, next, &broken, flc_list) {
+		list_del_init(&lease->flc_list);
+		locks_free_lease(container_of(lease, struct file_lease, c));
+	}
 }
 
 /* Has anybody else the image open, for anything that matters? */
@@ -148,7 +180,7 @@ static int take_open_lease(struct floop_image *image)
 
 	for (tries = 0; tries < LEASE_TRIES; tries++) {
 		err = take_lease(image->file, type, FL_DELEG, image,
-				 &open_lease_ops);
+				 &open_lease_ops, NULL);
 		if (err != -EAGAIN || is_opened(image))
 			break;
 		usleep_range(20, 200);
@@ -184,7 +216,7 @@ enum floop_unmapped floop_leases_take(struct floop_image *image)
 	if (image->read_only && is_xfs(file_inode(image->file)) &&
 	    floop_rule_holds(FLOOP_RULE_LAYOUT))
 		err = take_lease(image->file, F_RDLCK, FL_LAYOUT, &image->guard,
-				 &layout_lease_ops);
+				 &layout_lease_ops, &image->guard.layout);
 	if (!err)
 		err = take_open_lease(image);
 	switch (err) {

@@ -7,7 +7,7 @@
 . tests/guest/lib.sh
 . tests/programs/lib.sh
 . tests/guest/guard.sh
-programs loopdev pattern
+programs loopdev pattern other
 
 for fs in ext4 xfs; do
 	begin_fs "$fs"
@@ -28,6 +28,10 @@ for fs in ext4 xfs; do
 		is "$fs: $dev: leases broken by readers" "$(broken "$dev")" 0
 	done
 
+	check "$fs: who may not wait" other nonblock rw "$MNT/image"
+	for dev in "${devs[@]}"; do
+		wait_mapped "$dev"
+	done
 	check "$fs: a writer" xfs_io -c "fpunch 4m 1m" "$MNT/image"
 	written "$MNT/neighbour" 2M 7
 	check "$fs: elsewhere" pattern write -q -s 2 -o 5M "$MNT/image" 1M
