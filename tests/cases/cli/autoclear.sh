@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: floop attach --autoclear keeps the device for its first user, and the driver detaches it with its last
-# machines: lts-side-by-side stable-drop-in
+# machines: lts-side-by-side
 # timeout: 240
 . tests/guest/lib.sh
 . tests/guest/cli.sh

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: with the module I/O is direct wherever the image allows it; --direct on fails where it can't be, off turns it off, and status has the reason
 # modes: side-by-side drop-in
-# machines: lts-side-by-side stable-drop-in
+# machines: lts-side-by-side
 # timeout: 240
 . tests/guest/lib.sh
 . tests/guest/cli.sh

@@ -3,6 +3,7 @@
 # shows: side by side with the in-tree driver: --driver chooses, auto is floop while it is there, and list shows both
 # timeout: 240
 # modes: side-by-side
+# machines: lts-side-by-side
 # debug: no
 . tests/guest/lib.sh
 . tests/guest/cli.sh

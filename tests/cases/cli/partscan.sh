@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: floop attach --partscan on a real GPT: the partitions' nodes are there when it returns, hold file systems, and status lists them
-# machines: lts-drop-in stable-side-by-side
+# machines: stable-drop-in
 # timeout: 240
 . tests/guest/lib.sh
 . tests/guest/cli.sh

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: ten that attach and detach at once get a device each, again and again, and nothing is left attached
-# machines: lts-drop-in stable-side-by-side
+# machines: stable-side-by-side
 # timeout: 240
 . tests/guest/lib.sh
 . tests/guest/cli.sh

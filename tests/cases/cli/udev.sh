@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: with floop's udev rules its devices and partitions get /dev/disk/by-uuid, by-label, by-partuuid and by-partlabel links, and lose them when they are detached
 # modes: side-by-side
+# machines: stable-side-by-side
 # timeout: 240
 . tests/guest/lib.sh
 . tests/guest/cli.sh

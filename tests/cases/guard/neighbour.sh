@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: holes punched into an image and cuts at its end, with writes to the device all the time: other files that get the blocks have nothing but what was written to them
 # modes: side-by-side
+# machines: stable-side-by-side
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: after a power cut at any flush, FUA write or mark, file systems below and above are clean and everything that was fsynced above is there
 # modes: side-by-side
+# machines: stable-side-by-side
 # disks: nvme:1G nvme:3G
 # timeout: 400
 . tests/guest/lib.sh
