@@ -45,29 +45,29 @@ bool floop_lease_is_known(struct file *file)
 	       is_known(inode);
 }
 
+/* Leases of one owner would be one lease. */
+static void *owner_of(struct floop_image *image, unsigned int flags)
+{
+	return flags & FL_LAYOUT ? (void *)&image->guard : image;
+}
+
 /*
  * True: the lease is gone at once, and the opener goes on. One with O_NONBLOCK is
- * refused (__break_lease()) if there is any lease left, the other one of ours
- * included, so that goes as well. It was there first: it isn't what the loop that
- * calls us comes to next.
+ * refused (__break_lease()) if there is any lease left, the layout lease included,
+ * so that goes as well. It was there first: it isn't what the loop that calls us
+ * comes to next.
  */
-static bool open_lease_break(struct file_lease *lease)
+static bool lease_break(struct file_lease *lease)
 {
-	struct floop_image *image = lease->c.flc_owner;
+	bool is_layout = lease->c.flc_flags & FL_LAYOUT;
+	struct floop_image *image = is_layout ?
+		container_of(lease->c.flc_owner, struct floop_image, guard) :
+		lease->c.flc_owner;
 	struct floop_guard *guard = &image->guard;
 
 	floop_guard_break(image);
-	if (guard->layout)
+	if (guard->layout && !is_layout)
 		lease_modify(guard->layout, F_UNLCK, &guard->broken_leases);
-	guard->layout = NULL;
-	return true;
-}
-
-static bool layout_lease_break(struct file_lease *lease)
-{
-	struct floop_guard *guard = lease->c.flc_owner;
-
-	floop_guard_break(container_of(guard, struct floop_image, guard));
 	guard->layout = NULL;
 	return true;
 }
@@ -80,52 +80,46 @@ static int no_open_conflict(struct file *file, int type)
 }
 #endif
 
-static const struct lease_manager_operations open_lease_ops = {
-	.lm_break	= open_lease_break,
+static const struct lease_manager_operations lease_ops = {
+	.lm_break	= lease_break,
 	.lm_change	= lease_modify,
 #ifdef FLOOP_LEASE_OPEN_CONFLICT
 	.lm_open_conflict = no_open_conflict,
 #endif
 };
 
-static const struct lease_manager_operations layout_lease_ops = {
-	.lm_break	= layout_lease_break,
-	.lm_change	= lease_modify,
-#ifdef FLOOP_LEASE_OPEN_CONFLICT
-	.lm_open_conflict = no_open_conflict,
-#endif
-};
-
-/* With @layout, that is what knows of the lease, from before others can break it. */
-static int take_lease(struct file *file, int type, unsigned int flags,
-		      void *owner, const struct lease_manager_operations *ops,
-		      struct file_lease **layout)
+static int take_lease(struct floop_image *image, unsigned int flags)
 {
 	struct file_lease *lease = locks_alloc_lease();
+	struct floop_guard *guard = &image->guard;
+	int type = image->read_only ? F_RDLCK : F_WRLCK;
 	int err;
 
 	if (!lease)
 		return -ENOMEM;
-	lease->fl_lmops = ops;
+	lease->fl_lmops = &lease_ops;
 	lease->c.flc_flags = flags;
 	lease->c.flc_type = type;
-	lease->c.flc_owner = owner;
+	lease->c.flc_owner = owner_of(image, flags);
 	lease->c.flc_pid = current->tgid;
-	lease->c.flc_file = file;
-	if (layout)
-		*layout = lease;
-	err = vfs_setlease(file, type, &lease, NULL);
-	if (layout && err)
-		*layout = NULL;
+	lease->c.flc_file = image->file;
+	/* From when it is granted on, it may be broken. */
+	if (flags & FL_LAYOUT)
+		guard->layout = lease;
+	err = vfs_setlease(image->file, type, &lease, NULL);
+	if (err && (flags & FL_LAYOUT))
+		guard->layout = NULL;
 	/* It is ours no more if the file system took it. */
 	if (lease)
 		locks_free_lease(lease);
 	return err;
 }
 
-static void give_lease_back(struct file *file, void *owner)
+static void give_lease_back(struct floop_image *image, unsigned int flags)
 {
-	vfs_setlease(file, F_UNLCK, NULL, &owner);
+	void *owner = owner_of(image, flags);
+
+	vfs_setlease(image->file, F_UNLCK, NULL, &owner);
 }
 
 /**
@@ -143,8 +137,8 @@ void floop_leases_give_back(struct floop_image *image)
 	if (image->is_bdev)
 		return;
 	/* In this order: from the first on, nobody looks for the second. */
-	give_lease_back(image->file, image);
-	give_lease_back(image->file, guard);
+	give_lease_back(image, FL_DELEG);
+	give_lease_back(image, FL_LAYOUT);
 	guard->layout = NULL;
 	spin_lock(&guard->lock);
 	list_splice_init(&guard->broken_leases, &broken);
@@ -176,11 +170,10 @@ static bool is_opened(struct floop_image *image)
  */
 static int take_open_lease(struct floop_image *image)
 {
-	int type = image->read_only ? F_RDLCK : F_WRLCK, tries, err;
+	int tries, err;
 
 	for (tries = 0; tries < LEASE_TRIES; tries++) {
-		err = take_lease(image->file, type, FL_DELEG, image,
-				 &open_lease_ops, NULL);
+		err = take_lease(image, FL_DELEG);
 		if (err != -EAGAIN || is_opened(image))
 			break;
 		usleep_range(20, 200);
@@ -215,8 +208,7 @@ enum floop_unmapped floop_leases_take(struct floop_image *image)
 		return FLOOP_UNMAPPED_NOT;
 	if (image->read_only && is_xfs(file_inode(image->file)) &&
 	    floop_rule_holds(FLOOP_RULE_LAYOUT))
-		err = take_lease(image->file, F_RDLCK, FL_LAYOUT, &image->guard,
-				 &layout_lease_ops, &image->guard.layout);
+		err = take_lease(image, FL_LAYOUT);
 	if (!err)
 		err = take_open_lease(image);
 	switch (err) {
