@@ -75,10 +75,9 @@ mapping:        no: $someone_else
 	is "it was broken" "$(($(status "$1" epochs_broken) > broken))" 1
 }
 
-# exercise DISK
 exercise() {
 	local image dev
-	on_disk xfs "$1"
+	on_disk xfs
 	image=$MNT/image
 	noise "$image" 16
 	dev=$("$FLOOP" attach "$image")
@@ -116,7 +115,7 @@ I/Os:           * mapped, * through the file*"
 	check "detach" "$FLOOP" detach "$dev"
 }
 
-exercise "$DISKS"
+exercise
 
 # What never can be mapped.
 image=$(mkimage 16M)
