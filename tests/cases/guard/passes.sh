@@ -1,0 +1,165 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: flags, priority and write hint of a mapped I/O reach the disk as they came, and a poll for it polls the disk; the cgroup that asked is charged once on each device, and the device's own statistics are true
+# modes: side-by-side
+# machines: lts-side-by-side stable-side-by-side
+# debug: no
+# cpus: 1
+# timeout: 400
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+. tests/guest/guard.sh
+programs loopdev pattern
+
+disk=$(the_disk 1)
+name=${disk#/dev/}
+mount_at none "$WORK/tracing" -t tracefs
+tracing=$WORK/tracing
+
+# The kernel's names for the numbers are in its type information (BTF), which the debug kernel has none of.
+probe_off() {
+	echo 0 >"$tracing/events/passes/enable"
+	echo "-:passes/bio" >>"$tracing/kprobe_events"
+	echo "-:passes/poll" >>"$tracing/kprobe_events"
+	echo >"$tracing/trace"
+}
+later probe_off
+echo 'p:passes/bio submit_bio_noacct dev=bio->bi_bdev->bd_dev:u32 opf=bio->bi_opf:x32 hint=bio->bi_write_hint:u8 prio=bio->bi_ioprio:x16' \
+	>>"$tracing/kprobe_events"
+echo 'p:passes/poll nvme_poll' >>"$tracing/kprobe_events"
+
+# number_of BLOCK-DEVICE - as the kernel has it
+number_of() {
+	local major minor
+	IFS=: read -r major minor <"/sys/block/${1#/dev/}/dev"
+	echo $((major << 20 | minor))
+}
+
+# seen DEVICE - what came to it of fio's, one line a bio
+seen() {
+	awk -v dev="dev=$(number_of "$1")" '$1 ~ /^fio-/ { for (i = 2; i < NF; i++) if ($i == dev) print $(i + 1), $(i + 2), $(i + 3) }' \
+		"$tracing/trace"
+}
+
+# traced FIO-OPTION... - eight mapped I/Os of 4 KiB, one after the other
+traced() {
+	local file
+	file=$(ios "$dev" file)
+	echo >"$tracing/trace"
+	echo 1 >"$tracing/events/passes/enable"
+	fio --name=passes --filename="$dev" --direct=1 --bs=4k --number_ios=8 --size=4m --allow_mounted_write=1 "$@" \
+		>"$WORK/fio" 2>&1 || { cat "$WORK/fio"; fail "fio $*"; }
+	echo 0 >"$tracing/events/passes/enable"
+	is "fio $*: through the file system" "$(($(ios "$dev" file) - file))" 0
+}
+
+# same WHAT [PATTERN] - the disk got them as the device did, and all of them are like that
+same() {
+	seen "$dev" >"$WORK/device"
+	seen "$disk" >"$WORK/disk"
+	[ "$(wc -l <"$WORK/device")" -ge 8 ] || fail "$1: not all was seen: $(cat "$WORK/device")"
+	check "$1: as it came" diff "$WORK/device" "$WORK/disk"
+	[ $# -eq 1 ] || is "$1: of those like $2" "$(grep -c "$2" "$WORK/disk")" "$(wc -l <"$WORK/device")"
+}
+
+# one_of KEY FILE
+one_of() {
+	sed -n "s/.*$1=\([^ ]*\).*/\1/p" "$2" | sort -u
+}
+
+# Queues to poll, which the driver of the disk makes when it begins.
+pci=$(basename "$(readlink -f "/sys/block/$name/device/device")")
+rebind() {
+	echo "$1" >/sys/module/nvme/parameters/poll_queues
+	echo "$pci" >/sys/bus/pci/drivers/nvme/unbind
+	echo "$pci" >/sys/bus/pci/drivers/nvme/bind
+	wait_until 30 test -b "$disk"
+	udev_settle
+}
+later rebind 0
+rebind 1
+
+for fs in ext4 xfs; do
+	on_disk "$fs" "$disk"
+	written "$MNT/image" 8M 1
+	dev=$(attach "$MNT/image")
+	wait_mapped "$dev"
+
+	traced --rw=randread
+	same "$fs: reads"
+	plain=$(one_of opf "$WORK/disk")
+	traced --rw=randwrite
+	same "$fs: writes"
+	# Real-time, level 3: IOPRIO_PRIO_VALUE(1, 3)
+	traced --rw=randwrite --prioclass=1 --prio=3
+	same "$fs: with a priority" "prio=0x2003$"
+	# RWH_WRITE_LIFE_LONG
+	traced --rw=randwrite --write_hint=long
+	same "$fs: with a write hint" "hint=4 "
+	traced --rw=randwrite --sync=dsync
+	same "$fs: with FUA"
+	traced --rw=randread --ioengine=io_uring --nowait=1
+	same "$fs: that may not wait"
+
+	is "$fs: that it can be polled for" "$(attr "$dev" queue/io_poll)" 1
+	echo >"$tracing/trace"
+	traced --rw=randread --ioengine=io_uring --hipri=1
+	same "$fs: polled for"
+	[ "$(one_of opf "$WORK/disk")" != "$plain" ] || fail "$fs: no flag says that it is polled for"
+	polls=$(grep -c "poll: (nvme_poll" "$tracing/trace" || true)
+	[ "$polls" -ge 8 ] || fail "$fs: the disk was polled $polls times for 8 I/Os"
+	echo "ok: $fs: the disk was polled $polls times"
+	echo 0 >"/sys/block/${dev#/dev/}/loop/mapping"
+	fio --name=passes --filename="$dev" --direct=1 --bs=4k --number_ios=8 --size=4m --rw=randread --ioengine=io_uring \
+		--hipri=1 >"$WORK/fio" 2>&1 || { cat "$WORK/fio"; fail "$fs: polled for, and not mapped"; }
+	echo "ok: $fs: polled for, and not mapped"
+	detach "$dev"
+	unmount "$MNT"
+done
+
+# The same with cgroups
+[ -e /sys/fs/cgroup/cgroup.controllers ] || mount -t cgroup2 cgroup2 /sys/fs/cgroup
+echo "+io" >/sys/fs/cgroup/cgroup.subtree_control
+group=/sys/fs/cgroup/passes
+mkdir "$group"
+later rmdir "$group"
+
+in_group() {
+	(
+		echo "$BASHPID" >"$group/cgroup.procs"
+		exec "$@"
+	)
+}
+
+# charged DEVICE KEY
+charged() {
+	awk -v dev="$(cat "/sys/block/${1#/dev/}/dev")" -v key="$2" '
+		$1 == dev { for (i = 2; i <= NF; i++) { split($i, kv, "="); if (kv[1] == key) n = kv[2] } }
+		END { print n + 0 }' "$group/io.stat"
+}
+
+# stat_of DEVICE N - the Nth field of its statistics (Documentation/block/stat.rst)
+stat_of() {
+	awk -v n="$2" '{ print $n }' "/sys/block/${1#/dev/}/stat"
+}
+
+on_disk ext4 "$disk"
+written "$MNT/image" 16M 1
+dev=$(attach "$MNT/image")
+wait_mapped "$dev"
+udev_settle
+before=("$(stat_of "$dev" 1)" "$(stat_of "$dev" 3)" "$(stat_of "$dev" 5)" "$(stat_of "$dev" 7)")
+in_group pattern check -q -d -b 64k -s 1 "$dev" 16M
+is "reads that its statistics have" "$(($(stat_of "$dev" 1) - before[0]))" 256
+is "sectors that were read" "$(($(stat_of "$dev" 3) - before[1]))" $((16 << 11))
+in_group pattern write -q -d -n -b 64k -s 2 -o 4M "$dev" 8M
+for device in "$dev" "$disk"; do
+	is "$device: charged for 16 MiB of reads" "$(charged "$device" rbytes)" $((16 << 20))
+	is "$device: charged for 8 MiB of writes" "$(charged "$device" wbytes)" $((8 << 20))
+done
+is "writes that its statistics have" "$(($(stat_of "$dev" 5) - before[2]))" 128
+is "sectors that were written" "$(($(stat_of "$dev" 7) - before[3]))" $((8 << 11))
+udev_settle
+is "in flight afterwards" "$(stat_of "$dev" 9)" 0
+detach "$dev"
+unmount "$MNT"
