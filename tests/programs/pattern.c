@@ -2,9 +2,10 @@
 /*
  * Write a file or a device with contents that follow from a seed, or check them.
  *
- *   pattern write|check [-d] [-a] [-b BLOCK] [-s SEED] [-o OFFSET] [-q] PATH SIZE
+ *   pattern write|check [-d] [-a] [-n] [-q] [-b BLOCK] [-k STEP] [-s SEED] [-o OFFSET] PATH SIZE
  *
- * -d direct; -a every write durable at once (O_DSYNC); -n no fsync at the end; -q prints no speed.
+ * -d direct; -a every write durable at once (O_DSYNC); -n no fsync at the end; -q prints no speed; -k: from one block to the
+ * next, for holes in between.
  * Prints speed and the longest that one call took. An error ends it: it prints "ENOSPC write 4096" (errno, call,
  * where) and the exit status is 3. Contents that are wrong: exit status 4.
  */
@@ -47,7 +48,7 @@ static void failed(const char *call, uint64_t pos)
 
 int main(int argc, char **argv)
 {
-	uint64_t block = 1 << 20, seed = 1, off = 0, size, pos;
+	uint64_t block = 1 << 20, step = 0, seed = 1, off = 0, size, pos;
 	int opt, fd, quiet = 0, writes, sync = 1, flags = 0;
 	double t0, longest = 0, end;
 	const char *path, *verb;
@@ -56,10 +57,10 @@ int main(int argc, char **argv)
 	verb = argc > 1 ? argv[1] : "";
 	writes = !strcmp(verb, "write");
 	if (!writes && strcmp(verb, "check"))
-		die("pattern write|check [-d] [-a] [-n] [-q] [-b BLOCK] [-s SEED] [-o OFFSET] PATH SIZE");
+		die("pattern write|check [-d] [-a] [-n] [-q] [-b BLOCK] [-k STEP] [-s SEED] [-o OFFSET] PATH SIZE");
 	argc--;
 	argv++;
-	while ((opt = getopt(argc, argv, "danqb:s:o:")) != -1) {
+	while ((opt = getopt(argc, argv, "danqb:k:s:o:")) != -1) {
 		switch (opt) {
 		case 'd':
 			flags |= O_DIRECT;
@@ -76,6 +77,9 @@ int main(int argc, char **argv)
 		case 'b':
 			block = bytes(optarg);
 			break;
+		case 'k':
+			step = bytes(optarg);
+			break;
 		case 's':
 			seed = strtoull(optarg, NULL, 0);
 			break;
@@ -90,12 +94,14 @@ int main(int argc, char **argv)
 		die("pattern: a path and a size");
 	path = argv[optind];
 	size = bytes(argv[optind + 1]);
+	if (!step)
+		step = block;
 	buf = aligned(block);
 	fd = open(path, (writes ? O_RDWR | O_CREAT : O_RDONLY) | flags | O_CLOEXEC, 0644);
 	if (fd < 0)
 		failed("open", 0);
 	t0 = seconds();
-	for (pos = off; pos < off + size; pos += block) {
+	for (pos = off; pos < off + size; pos += step) {
 		size_t n = off + size - pos < block ? off + size - pos : block;
 		double t = seconds();
 		ssize_t ret;
@@ -109,7 +115,7 @@ int main(int argc, char **argv)
 		}
 		if (ret < 0)
 			failed(verb, pos);
-		if (ret != (ssize_t)n && writes) {
+		if (ret != (ssize_t)n && writes && step == block) {
 			/* The next one gets the error. */
 			pos -= block - (size_t)ret;
 			continue;

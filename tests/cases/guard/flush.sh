@@ -3,6 +3,7 @@
 # shows: flushes and FUA writes of a mapped device reach the disk as such without the file system; when something went through the file system, the next flush goes through it, too
 # modes: side-by-side
 # machines: lts-side-by-side
+# cpus: 1
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh

@@ -1,0 +1,59 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: an image of very many extents is mapped, all of it, within the bound on memory; with a smaller bound as much as fits, and the rest goes through the file system. By hand, EXTENTS=500000 has as many (and needs a disk of 5G)
+# modes: side-by-side
+# machines: stable-side-by-side
+# timeout: 900
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+. tests/guest/guard.sh
+programs loopdev pattern
+
+extents=${EXTENTS-20000}
+memory=/sys/module/$MODULE/parameters/map_memory
+later sh -c "echo 64 >$memory"
+
+for fs in ext4 xfs; do
+	on_disk "$fs" "$(the_disk 1)"
+	# Every other block of the file is there.
+	pattern write -q -b 4k -k 8k "$MNT/image" $((extents * 8192))
+	truncate -s $((extents * 8192)) "$MNT/image"
+	dev=$(attach "$MNT/image")
+	begun=$SECONDS
+	full() {
+		mapped "$dev" && [ "$(attr "$dev" loop/mapped_extents)" -ge "$extents" ]
+	}
+	wait_until 300 full
+	is "$fs: extents of $extents, after $((SECONDS - begun)) s: in the map" "$(attr "$dev" loop/mapped_extents)" "$extents"
+	is "$fs: bytes mapped" "$(attr "$dev" loop/mapped_bytes)" $((extents * 4096))
+	bytes=$(attr "$dev" loop/mapped_memory)
+	[ "$bytes" -le $((64 << 20)) ] || fail "$fs: the map takes $bytes bytes"
+	echo "ok: $fs: the map takes $bytes bytes"
+	was=$(ios "$dev" mapped)
+	check "$fs: what the device holds" pattern check -q -d -b 4k -k 8k "$dev" $((extents * 8192))
+	is "$fs: I/Os mapped" "$(($(ios "$dev" mapped) - was >= extents))" 1
+	detach "$dev"
+
+	echo 1 >"$memory"
+	dev=$(attach "$MNT/image")
+	fits=$(((1 << 20) / 64))
+	stands() {
+		local a b
+		a=$(attr "$dev" loop/mapped_extents)
+		sleep 0.5
+		b=$(attr "$dev" loop/mapped_extents)
+		[ "$a" -gt 0 ] && [ "$a" = "$b" ]
+	}
+	wait_until 100 stands
+	count=$(attr "$dev" loop/mapped_extents)
+	if [ "$count" -gt "$fits" ] || [ "$count" -lt $((fits * 9 / 10)) ]; then
+		fail "$fs: of $fits extents that fit $count are mapped"
+	fi
+	echo "ok: $fs: with room for $fits extents $count are mapped"
+	was=$(ios "$dev" file)
+	check "$fs: what the device holds with less memory" pattern check -q -d -b 4k -k 8k "$dev" $((extents * 8192))
+	[ "$(ios "$dev" file)" -ge $((was + extents - count)) ] || fail "$fs: what doesn't fit didn't go through the file system"
+	detach "$dev"
+	echo 64 >"$memory"
+	unmount "$MNT"
+done
