@@ -228,7 +228,8 @@ mount_at() {
 unmount() {
 	local i
 	for i in 1 2 3 4 5 6 7 8 9 10; do
-		mountpoint -q "$1" || return 0
+		# Not mountpoint: it doesn't know one whose file system has been shut down
+		findmnt -n "$1" >/dev/null || return 0
 		umount "$1" && return 0
 		sleep "0.$i"
 	done

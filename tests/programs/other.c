@@ -10,12 +10,24 @@
  *   other handle PATH [POS LEN]    open by handle, punch a hole, and close
  *   other map PATH POS SEED LEN    write a pattern through a shared mapping, whose descriptor is closed;
  *                                  says "mapped", and unmaps it at the end of its input
+ *   other fixed PATH               leave a descriptor in an io_uring and nowhere else; says "fixed", and ends with its input
+ *   other copy FROM POS TO POS LEN copy_file_range(2)
+ *   other splice FROM POS TO POS LEN, other sendfile FROM POS TO POS LEN
+ *   other fallocate PATH MODE POS LEN  with the mode as a number
+ *   other swap-boot PATH           EXT4_IOC_SWAP_BOOT: it changes places with the boot loader's inode
+ *   other enforce PATH 0|1         users' quota in the file system of that device: turn enforcement off or on
  *   other socket PATH SIZE         leave a descriptor in a socket and nowhere else; says "sent". At the end
  *                                  of its input, take it out and truncate the file through it
  */
 #include <fcntl.h>
+#include <linux/dqblk_xfs.h>
+#include <linux/io_uring.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/quota.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 
 #include "common.h"
 
@@ -104,6 +116,52 @@ static void do_socket(const char *path, uint64_t size)
 	must(!ftruncate(fd, (off_t)size), "ftruncate");
 }
 
+static void do_fixed(const char *path)
+{
+	struct io_uring_params params = {};
+	int ring = (int)syscall(SYS_io_uring_setup, 4, &params), fd = open(path, O_RDWR);
+
+	must(ring >= 0, "io_uring_setup");
+	must(fd >= 0, path);
+	must(!syscall(SYS_io_uring_register, ring, IORING_REGISTER_FILES, &fd, 1), "io_uring_register");
+	close(fd);
+	wait_for_end_of_input("fixed");
+}
+
+static void do_transfer(const char *how, char **argv)
+{
+	int in = open(argv[0], O_RDONLY), out = open(argv[2], O_RDWR), ends[2];
+	off_t from = (off_t)bytes(argv[1]), to = (off_t)bytes(argv[3]);
+	size_t left = bytes(argv[4]);
+
+	must(in >= 0, argv[0]);
+	must(out >= 0, argv[2]);
+	must(!pipe(ends), "pipe");
+	must(lseek(out, to, SEEK_SET) == to, "lseek");
+	while (left) {
+		ssize_t n;
+
+		if (!strcmp(how, "copy")) {
+			n = copy_file_range(in, &from, out, &to, left, 0);
+		} else if (!strcmp(how, "sendfile")) {
+			n = sendfile(out, in, &from, left);
+		} else {
+			n = splice(in, &from, ends[1], NULL, left < 65536 ? left : 65536, 0);
+			must(n > 0, "splice into a pipe");
+			must(splice(ends[0], NULL, out, &to, (size_t)n, 0) == n, "splice out of it");
+		}
+		must(n > 0, how);
+		left -= (size_t)n;
+	}
+}
+
+static void do_enforce(const char *device, int on)
+{
+	unsigned int flags = FS_QUOTA_UDQ_ENFD;
+
+	must(!quotactl(QCMD(on ? Q_XQUOTAON : Q_XQUOTAOFF, USRQUOTA), device, 0, (void *)&flags), "quotactl");
+}
+
 int main(int argc, char **argv)
 {
 	const char *verb = argc > 1 ? argv[1] : "";
@@ -128,6 +186,22 @@ int main(int argc, char **argv)
 		do_map(argv[2], bytes(argv[3]), bytes(argv[4]), bytes(argv[5]));
 	} else if (argc == 4 && !strcmp(verb, "socket")) {
 		do_socket(argv[2], bytes(argv[3]));
+	} else if (argc == 3 && !strcmp(verb, "fixed")) {
+		do_fixed(argv[2]);
+	} else if (argc == 7 && (!strcmp(verb, "copy") || !strcmp(verb, "sendfile") || !strcmp(verb, "splice"))) {
+		do_transfer(verb, argv + 2);
+	} else if (argc == 6 && !strcmp(verb, "fallocate")) {
+		int fd = open(argv[2], O_RDWR);
+
+		must(fd >= 0, argv[2]);
+		must(!fallocate(fd, (int)bytes(argv[3]), (off_t)bytes(argv[4]), (off_t)bytes(argv[5])), "fallocate");
+	} else if (argc == 3 && !strcmp(verb, "swap-boot")) {
+		int fd = open(argv[2], O_RDWR);
+
+		must(fd >= 0, argv[2]);
+		must(!ioctl(fd, _IO('f', 17)), "EXT4_IOC_SWAP_BOOT");
+	} else if (argc == 4 && !strcmp(verb, "enforce")) {
+		do_enforce(argv[2], atoi(argv[3]));
 	} else {
 		die("other: see its first lines");
 	}
