@@ -89,7 +89,7 @@ def pytest_addoption(parser):
     group.addoption(
         "--results",
         default=None,
-        help="folder for logs and results, default build/test/TIME (build/test/latest)",
+        help="new folder in the project for logs, default build/test/TIME (build/test/latest)",
     )
 
 
@@ -500,7 +500,13 @@ class Machines:
 
 def results_folder(config):
     if config.option.results:
-        return pathlib.Path(config.option.results).resolve()
+        folder = pathlib.Path(config.option.results).resolve()
+        # The machine writes there, and sees no other part of the host.
+        if not folder.is_relative_to(PROJECT):
+            raise pytest.UsageError(f"--results {folder}: not in {PROJECT}")
+        if folder.exists() and any(folder.iterdir()):
+            raise pytest.UsageError(f"--results {folder}: not empty, what is there would count")
+        return folder
     top = PROJECT / "build" / "test"
     top.mkdir(parents=True, exist_ok=True)
     old = sorted(p for p in top.iterdir() if p.is_dir() and not p.is_symlink())

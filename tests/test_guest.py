@@ -86,6 +86,16 @@ def outcomes(result):
 DOWN = "machine-goes-down-clean[lts-drop-in]"
 
 
+@pytest.mark.parametrize(
+    ("folder", "message"), [("/tmp", "not in"), (".", "not empty")], ids=["outside", "in-use"]
+)
+def test_results_go_to_a_new_folder_of_the_project(project, folder, message):
+    project.case("good.sh", "true")
+    result = project.run("--results", folder)
+    assert message in result.stdout + result.stderr
+    assert result.returncode == 4
+
+
 def test_results_are_reported_one_by_one(project):
     project.case("good.sh", "echo fine")
     project.case("bad.sh", "echo what it said; exit 7")
