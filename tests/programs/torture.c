@@ -4,7 +4,7 @@
  *
  *   torture -i [-s SEED] IMAGE SIZE			make the image of a device of SIZE bytes, before it is attached
  *   torture [-s SEED] [-t SECONDS] [-n OPERATIONS] [-j THREADS] [-x THREADS] [-q DEPTH] [-g BLOCKS] [-w MS] [-W SECONDS] [-k OP,OP..]
- *	   [-K OP,OP..] [-e] [-r] [-b] DEVICE IMAGE
+ *	   [-K OP,OP..] [-d DISCARDS] [-e] [-r] [-b] DEVICE IMAGE
  *
  * Every sector of 512 bytes says whose it is: of which run, what place, which generation. The first three quarters of the
  * device are protected: each sector has one thread that writes it, and at any time it holds what was written last.
@@ -18,7 +18,7 @@
  *
  * The disk gets nothing while its file system is frozen. -w says how many milliseconds the disk takes for a write: the
  * windows for I/O in flight are as long. -g: changes come in so many blocks, for a map that isn't too fine. -k: these
- * operations only, -K: not these. -e: as soon as an epoch begins. -r is for a read-only device, -b for one whose guard is
+ * operations only, -K: not these. -d: of 1000 batches of I/O so many are a discard, after which nothing is mapped for a while. -e: as soon as an epoch begins. -r is for a read-only device, -b for one whose guard is
  * known to be broken.
  */
 #include <fcntl.h>
@@ -58,7 +58,7 @@ static const char * const kinds[] = { "?", "the device's, protected", "the devic
 static const char *device, *image;
 static char dir[256], sysfs[256], disk_stat[64];
 static uint64_t seed = 1, run, size, prot;	/* bytes */
-static unsigned int jobs = 2, hostiles = 3, depth = 8, slow, patience = 90, chunks, sector_size, grain = 1;
+static unsigned int jobs = 2, hostiles = 3, depth = 8, discards_of_1000 = 4, slow, patience = 90, chunks, sector_size, grain = 1;
 static bool read_only, broken_rules, at_once;
 static int mount_fd;
 static struct file_handle *handle;
@@ -392,12 +392,12 @@ static void *io_thread(void *arg)
 	while (!leaving) {
 		struct iocb *cbs[DEPTH_MOST];
 		uint32_t used[DEPTH_MOST], chunk;
-		unsigned int kind = (unsigned int)below(&r, 100);
+		unsigned int kind = (unsigned int)below(&r, 1000);
 
 		gen++;
 		if (calm)
 			usleep(10000);
-		if (!read_only && kind < 2) {
+		if (!read_only && kind < discards_of_1000) {
 			chunk = id + jobs * (uint32_t)below(&r, chunks / jobs);
 			if (!chunk_use(chunk))
 				continue;
@@ -406,7 +406,7 @@ static void *io_thread(void *arg)
 			chunk_users[chunk]--;
 			continue;
 		}
-		if (kind < 4) {
+		if (kind >= 980) {
 			doing(t, "flush");
 			if (fsync(fd))
 				fail("request error: flush of the device: %s", strerror(errno));
@@ -1441,7 +1441,7 @@ int main(int argc, char **argv)
 {
 	static const char usage[] =
 		"torture -i [-s SEED] IMAGE SIZE\n"
-		"torture [-s SEED] [-t SECONDS] [-n OPERATIONS] [-j THREADS] [-x THREADS] [-q DEPTH] [-g BLOCKS] [-w MS] [-W SECONDS] [-k OP,OP..] [-K OP,OP..] [-e] [-r] [-b] DEVICE IMAGE";
+		"torture [-s SEED] [-t SECONDS] [-n OPERATIONS] [-j THREADS] [-x THREADS] [-q DEPTH] [-g BLOCKS] [-w MS] [-W SECONDS] [-k OP,OP..] [-K OP,OP..] [-d DISCARDS] [-e] [-r] [-b] DEVICE IMAGE";
 	unsigned int allowed = 0, without = 0, i, nr = 0;
 	uint64_t limit = 20, most = UINT64_MAX, before[4];
 	pthread_t threads[64], watchdog, last[20];
@@ -1452,7 +1452,7 @@ int main(int argc, char **argv)
 	double begin;
 	int opt;
 
-	while ((opt = getopt(argc, argv, "is:t:n:j:x:q:g:w:W:k:K:erb")) != -1) {
+	while ((opt = getopt(argc, argv, "is:t:n:j:x:q:g:w:W:k:K:d:erb")) != -1) {
 		switch (opt) {
 		case 'i': init = true; break;
 		case 's': seed = strtoull(optarg, NULL, 0); break;
@@ -1466,6 +1466,7 @@ int main(int argc, char **argv)
 		case 'W': patience = (unsigned int)atoi(optarg); break;
 		case 'K': without = parse_ops(optarg); break;
 		case 'k': allowed = parse_ops(optarg); break;
+		case 'd': discards_of_1000 = (unsigned int)atoi(optarg); break;
 		case 'r': read_only = true; break;
 		case 'e': at_once = true; break;
 		case 'b': broken_rules = true; break;

@@ -18,7 +18,15 @@ load() {
 	wait_until 30 test -e "$CTL"
 }
 
-# round RULE SECONDS FS DISK [torture option]... - a number of enum floop_rule, or none
+# number_of RULE - in enum floop_rule
+number_of() {
+	sed -n '/^enum floop_rule {/,/^}/s/^\tFLOOP_RULE_\(.*\),$/\1/p' kernel/rules.h | grep -n -x "$1" | {
+		IFS=: read -r line _
+		echo $((line - 1))
+	}
+}
+
+# round RULE SECONDS FS DISK [torture option]... - or none, to see that nothing is found
 round() {
 	local rule=$1 seconds=$2 fs=$3 disk=$4 parameter=/sys/module/$MODULE/parameters/break_rules status=0 begun read_only=()
 	shift 4
@@ -26,7 +34,7 @@ round() {
 	# The slow disk serves a small image: then much of it is in flight.
 	[ "$disk" != "$slow" ] && SIZE=8m || SIZE=2m
 	torture_begin "$fs" "$disk" "${read_only[@]}"
-	[ "$rule" = none ] || echo $((1 << rule)) >"$parameter"
+	[ "$rule" = none ] || echo $((1 << $(number_of "$rule"))) >"$parameter"
 	begun=$SECONDS
 	torture -s "$SEED" -t "$seconds" -b -g 16 "$@" "$DEV" "$MNT/image" >"$WORK/out" 2>&1 || status=$?
 	echo 0 >"$parameter"
@@ -54,22 +62,24 @@ disk=/dev/mapper/fast
 
 time=$(more 60)
 # DRAIN and LAYOUT (RULES=...) have not been caught yet.
-for rules in ${RULES-LEASE BREAK CLEAR}; do
-	case $rules in
-	LEASE) round 0 "$time" ext4 "$disk" -k move,open,read-direct ;;
-	BREAK) round 1 "$time" ext4 "$disk" -k move,open,read-direct ;;
-	DRAIN) round 2 "$time" xfs "$slow" -w 100 -q 40 -k clone ;;
-	CLEAR) round 3 "$time" ext4 "$disk" -k move ;;
-	EPOCH) round 4 "$time" ext4 "$slow" -w 100 -e -k move ;;
-	CHANGES) round 6 "$time" ext4 "$disk" -k open ;;
-	FREEZE) round 7 "$time" ext4 "$disk" -k freeze ;;
-	CACHE) round 8 "$time" ext4 "$slow" -w 100 -q 40 -k read ;;
-	LAYOUT) round 9 "$time" xfs "$disk" -r -k dedupe ;;
+for rule in ${RULES-LEASE BREAK CLEAR}; do
+	case $rule in
+	LEASE) round "$rule" "$time" ext4 "$disk" -k move,open,read-direct ;;
+	BREAK) round "$rule" "$time" ext4 "$disk" -k move,open,read-direct ;;
+	DRAIN) round "$rule" "$time" ext4 "$slow" -w 100 -q 40 -d 0 -k move ;;
+	CLEAR) round "$rule" "$time" ext4 "$disk" -k move ;;
+	EPOCH) round "$rule" "$time" ext4 "$slow" -w 100 -e -k move ;;
+	CHANGES) round "$rule" "$time" ext4 "$disk" -d 50 -k sync,inode ;;
+	FREEZE) round "$rule" "$time" ext4 "$disk" -d 0 -k freeze ;;
+	CACHE) round "$rule" "$time" ext4 "$slow" -w 100 -q 40 -d 0 -k read ;;
+	LAYOUT) round "$rule" "$time" xfs "$disk" -r -k dedupe ;;
 	none)
+		# Nothing is found where nothing is broken
 		round none "$(more 8)" ext4 "$disk" -k move,open,read-direct,freeze
 		round none "$(more 8)" ext4 "$slow" -w 100 -q 40 -k move,read
 		round none "$(more 8)" xfs "$disk" -k prealloc,read,exchange
 		round none "$(more 8)" xfs "$disk" -r -k dedupe,clone
 		;;
+	*) fail "what is $rule? See kernel/rules.h" ;;
 	esac
 done
