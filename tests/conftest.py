@@ -148,13 +148,13 @@ class Needs:
         disks = self.disks or "no disk"
         return f"{self}, {self.cpus} CPUs, {self.memory}, {disks}"
 
-    def command(self, vm):
+    def command(self, vm, seconds):
         kernel = "stable" if self.kernel == "debug" else self.kernel
         command = [*shlex.split(vm), "--kernel", kernel]
         if self.kernel == "debug":
             command.append("--debug-kernel")
         command += MODE_OPTIONS[self.mode]
-        command += ["--cpus", self.cpus, "--memory", self.memory]
+        command += ["--cpus", self.cpus, "--memory", self.memory, "--timeout", str(seconds)]
         for disk in self.disks.split():
             command += ["--disk", disk]
         return [*command, "--"]
@@ -346,7 +346,10 @@ class Machine:
                 indent=1,
             )
         )
-        command = [*self.needs.command(self.config.option.vm), "python3", str(RUNNER), str(plan)]
+        # Each case has a time of its own; this ends a machine that nobody looks after any more.
+        seconds = self.slower * (BOOT_SECONDS + sum(i.case_timeout + 120 for i in left))
+        command = self.needs.command(self.config.option.vm, seconds)
+        command += ["python3", str(RUNNER), str(plan)]
         plural = "" if len(left) == 1 else "s"
         self.say(f"booting {self.needs.full()}: {len(left)} case{plural}")
         with open(self.console, "wb") as log, open(os.devnull) as null:
