@@ -34,7 +34,7 @@ void floop_flush(struct llist_node *node)
 	err = vfs_fsync(image->file, 1);
 	if (!err)
 		cmpxchg(&image->unsynced, 2, 0);
-	floop_guard_touch(image);
+	floop_times_touch(image);
 
 	while (node) {
 		struct floop_io *io = llist_entry(node, struct floop_io, node);

@@ -21,13 +21,14 @@
 #include <linux/sched/mm.h>
 
 #include "device.h"
-#include "direct.h"
 #include "fill.h"
+#include "fit.h"
 #include "guard.h"
 #include "image.h"
 #include "lease.h"
 #include "names.h"
 #include "rules.h"
+#include "times.h"
 #include "trace.h"
 
 #define RETRY_FIRST	msecs_to_jiffies(10)
@@ -84,28 +85,10 @@ void floop_guard_break(struct floop_image *image)
 	spin_unlock(&guard->lock);
 }
 
-/* Is there something about the file now that only its file system can do? */
-static bool is_special(struct floop_image *image)
-{
-	struct inode *inode = file_inode(image->file);
-	struct floop_direct_rules rules;
-
-	if (IS_DAX(inode) || IS_ENCRYPTED(inode) || IS_VERITY(inode) ||
-	    IS_SWAPFILE(inode) || !inode->i_mapping->a_ops->bmap)
-		return true;
-	/* Not to be written to any more, even by who has it open. */
-	if (!image->read_only && (IS_IMMUTABLE(inode) || IS_APPEND(inode)))
-		return true;
-	/* Among others, a file that ext4 journals the data of. */
-	floop_direct_learn(image->file, &rules);
-	return !rules.file_can || rules.align > image->rules.align ||
-	       rules.mem_mask > image->rules.mem_mask;
-}
-
 /* With the lease: nothing of the image is in memory only, or to be believed. */
 static enum floop_unmapped settle(struct floop_image *image)
 {
-	if (is_special(image))
+	if (floop_fit_is_special(image))
 		return FLOOP_UNMAPPED_FILE;
 	if (floop_image_write_back(image) ||
 	    invalidate_inode_pages2(image->file->f_mapping))
@@ -330,39 +313,8 @@ static void drain_work(struct work_struct *work)
 		inode_dio_end(file_inode(image->file));
 	retry_later(guard);
 	spin_unlock(&guard->lock);
-	floop_guard_touch(image);
+	floop_times_touch(image);
 	memalloc_noio_restore(memflags);
-}
-
-static void times_work(struct work_struct *work)
-{
-	struct floop_image *image = container_of(work, struct floop_image,
-						 guard.times_work);
-	struct super_block *sb = file_inode(image->file)->i_sb;
-	unsigned int memflags;
-
-	if (!READ_ONCE(image->guard.times_due))
-		return;
-	/* A frozen file system has to wait for the times, not we for it. */
-	if (!sb_start_write_trylock(sb))
-		return;
-	memflags = memalloc_noio_save();
-	WRITE_ONCE(image->guard.times_due, false);
-	file_update_time(image->file);
-	memalloc_noio_restore(memflags);
-	sb_end_write(sb);
-}
-
-/**
- * floop_guard_touch() - have the times of the image brought up to date
- * @image: the image
- *
- * Context: Any.
- */
-void floop_guard_touch(struct floop_image *image)
-{
-	if (!image->is_bdev && READ_ONCE(image->guard.times_due))
-		queue_work(begin_wq, &image->guard.times_work);
 }
 
 /* Nothing is mapped until guard->changes is 0 again; what was in flight has ended. */
@@ -460,25 +412,6 @@ bool floop_guard_in_epoch(struct floop_guard *guard, unsigned long epoch)
 	return same;
 }
 
-/* Can it be mapped at all, as things stand? */
-static enum floop_unmapped check(struct floop_image *image)
-{
-	struct block_device *disk = floop_image_disk(image);
-
-	if (!image->direct)
-		return FLOOP_UNMAPPED_BUFFERED;
-	if (image->is_bdev)
-		return bdev_is_zoned(disk) ? FLOOP_UNMAPPED_DISK :
-					     FLOOP_UNMAPPED_NOT;
-	if (!floop_lease_is_known(image->file) || !disk)
-		return FLOOP_UNMAPPED_FILE_SYSTEM;
-	if (!image->own_file)
-		return FLOOP_UNMAPPED_OPENED;
-	if (bdev_is_zoned(disk) || !IS_ENABLED(CONFIG_64BIT))
-		return FLOOP_UNMAPPED_DISK;
-	return is_special(image) ? FLOOP_UNMAPPED_FILE : FLOOP_UNMAPPED_NOT;
-}
-
 /* A block device is its own map, and needs no lease. */
 static void start_bdev(struct floop_image *image)
 {
@@ -514,7 +447,7 @@ void floop_guard_start(struct floop_image *image, bool wanted)
 	struct floop_guard *guard = &image->guard;
 	enum floop_unmapped why_not;
 
-	why_not = wanted ? check(image) : FLOOP_UNMAPPED_OFF;
+	why_not = wanted ? floop_fit_check(image) : FLOOP_UNMAPPED_OFF;
 	guard->why_not = why_not;
 	if (why_not != FLOOP_UNMAPPED_NOT)
 		return;
@@ -570,8 +503,7 @@ void floop_guard_stop(struct floop_image *image)
 	guard->state = FLOOP_GUARD_OFF;
 	guard->why_not = FLOOP_UNMAPPED_OFF;
 	spin_unlock(&guard->lock);
-	floop_guard_touch(image);
-	flush_work(&guard->times_work);
+	floop_times_settle(image);
 }
 
 /**
@@ -598,7 +530,6 @@ int floop_guard_make(struct floop_image *image)
 	INIT_DELAYED_WORK(&guard->begin_work, begin_work);
 	INIT_DELAYED_WORK(&guard->resume_work, resume_work);
 	INIT_WORK(&guard->drain_work, drain_work);
-	INIT_WORK(&guard->times_work, times_work);
 	return 0;
 }
 
@@ -616,7 +547,6 @@ void floop_guard_free(struct floop_image *image)
 	cancel_delayed_work_sync(&guard->begin_work);
 	cancel_delayed_work_sync(&guard->resume_work);
 	cancel_work_sync(&guard->drain_work);
-	cancel_work_sync(&guard->times_work);
 	floop_map_exit(&guard->map);
 	percpu_ref_exit(&guard->users);
 }

@@ -83,7 +83,6 @@ enum floop_unmapped {
  * @changes: how many changes of our own to the image's blocks are going on
  * @unsettled: a change of ours may have left something in the page cache
  * @drained: @users is 0
- * @times_due: mapped writes came since the file's times were brought up to date
  * @begun: epochs begun
  * @broken: and ended by another opener
  * @retry: how long to wait before the next attempt, in jiffies
@@ -91,7 +90,6 @@ enum floop_unmapped {
  * @begin_work: takes the lease and begins an epoch
  * @resume_work: goes on with an epoch after changes of our own
  * @drain_work: what is left to do when a broken epoch has drained
- * @times_work: brings the file's times up to date
  */
 struct floop_guard {
 	struct percpu_ref users;
@@ -109,7 +107,6 @@ struct floop_guard {
 	unsigned int changes;
 	bool unsettled;
 	struct completion drained;
-	bool times_due;
 	unsigned long begun;
 	unsigned long broken;
 	unsigned long retry;
@@ -117,7 +114,6 @@ struct floop_guard {
 	struct delayed_work begin_work;
 	struct delayed_work resume_work;
 	struct work_struct drain_work;
-	struct work_struct times_work;
 };
 
 int floop_guard_init(void);
@@ -132,7 +128,6 @@ void floop_guard_change_end(struct floop_image *image, sector_t pos,
 			    sector_t nr);
 bool floop_guard_in_epoch(struct floop_guard *guard, unsigned long epoch);
 void floop_guard_cached(struct floop_image *image);
-void floop_guard_touch(struct floop_image *image);
 enum floop_unmapped floop_guard_why_not(struct floop_image *image);
 void floop_guard_queue(struct delayed_work *work, unsigned long delay);
 

@@ -255,6 +255,7 @@ struct floop_image *floop_image_open(struct floop_device *dev,
 	if (err)
 		goto err_remap;
 	floop_fill_make(image);
+	floop_times_make(image);
 	return image;
 
 err_remap:
@@ -286,6 +287,7 @@ void floop_image_close(struct floop_image *image)
 {
 	cancel_work_sync(&image->unsupported_work);
 	floop_guard_free(image);
+	floop_times_free(image);
 	floop_remap_free(image);
 	mempool_exit(&image->ios);
 	free_percpu(image->counts);

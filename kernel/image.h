@@ -16,6 +16,7 @@
 #include "direct.h"
 #include "fill.h"
 #include "guard.h"
+#include "times.h"
 
 struct floop_device;
 struct floop_lanes;
@@ -53,6 +54,7 @@ struct floop_counts {
  *	while it is being made so
  * @guard: whether the map may be believed
  * @fill: what is to be put into the map
+ * @times: whether the file's times are right
  * @remaps: the reserve of what the mapped path has to remember
  * @splits: the reserve of bios for the mapped path
  * @counts: which way I/O went
@@ -79,6 +81,7 @@ struct floop_image {
 	int unsynced;
 	struct floop_guard guard;
 	struct floop_fill fill;
+	struct floop_times times;
 	mempool_t remaps;
 	struct bio_set splits;
 	struct floop_counts __percpu *counts;

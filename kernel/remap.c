@@ -20,6 +20,7 @@
 #include "names.h"
 #include "remap.h"
 #include "rules.h"
+#include "times.h"
 #include "trace.h"
 
 /* Memory in reserve for so many I/Os of an image; more find some elsewhere. */
@@ -134,8 +135,7 @@ static bool protect(struct floop_image *image)
 		return false;
 	/* It is let go by who completes the bio: lockdep is told, as for AIO. */
 	__sb_writers_release(sb, SB_FREEZE_WRITE);
-	if (!READ_ONCE(image->guard.times_due))
-		WRITE_ONCE(image->guard.times_due, true);
+	floop_times_wrote(&image->times);
 	return true;
 }
 
@@ -303,7 +303,7 @@ bool floop_remap(struct floop_image *image, struct bio **bio)
 		*bio = clone;
 	}
 	if (opf & REQ_PREFLUSH)
-		floop_guard_touch(image);
+		floop_times_touch(image);
 	submit(image, *bio, remap, disk);
 	return true;
 

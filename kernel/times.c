@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The image's times. Mapped writes go past its file system, which would have set
+ * them; they are brought up to date at a flush, at the end of an epoch, and when
+ * the image is let go.
+ */
+#include <linux/fs.h>
+#include <linux/sched/mm.h>
+
+#include "image.h"
+#include "times.h"
+
+static void times_work(struct work_struct *work)
+{
+	struct floop_image *image = container_of(to_delayed_work(work),
+						 struct floop_image,
+						 times.work);
+	struct super_block *sb = file_inode(image->file)->i_sb;
+	unsigned int memflags;
+
+	if (!READ_ONCE(image->times.due))
+		return;
+	/* A frozen file system has to wait for the times, not we for it. */
+	if (!sb_start_write_trylock(sb))
+		return;
+	memflags = memalloc_noio_save();
+	WRITE_ONCE(image->times.due, false);
+	file_update_time(image->file);
+	memalloc_noio_restore(memflags);
+	sb_end_write(sb);
+}
+
+/**
+ * floop_times_touch() - have the times of the image brought up to date
+ * @image: the image
+ *
+ * Context: Any.
+ */
+void floop_times_touch(struct floop_image *image)
+{
+	if (!image->is_bdev && READ_ONCE(image->times.due))
+		floop_guard_queue(&image->times.work, 0);
+}
+
+/**
+ * floop_times_settle() - bring the times of the image up to date
+ * @image: the image; no mapped I/O is in flight
+ *
+ * Context: Process context. Sleeps.
+ */
+void floop_times_settle(struct floop_image *image)
+{
+	floop_times_touch(image);
+	flush_delayed_work(&image->times.work);
+}
+
+/**
+ * floop_times_make() - prepare an image's times
+ * @image: the image
+ */
+void floop_times_make(struct floop_image *image)
+{
+	INIT_DELAYED_WORK(&image->times.work, times_work);
+}
+
+/**
+ * floop_times_free() - undo floop_times_make()
+ * @image: the image; no I/O is in flight, and none comes
+ *
+ * What a frozen file system has kept from being brought up to date stays so.
+ *
+ * Context: Process context. Sleeps.
+ */
+void floop_times_free(struct floop_image *image)
+{
+	cancel_delayed_work_sync(&image->times.work);
+}

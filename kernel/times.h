@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The image's times, which mapped writes don't set.
+ */
+#ifndef FLOOP_TIMES_H
+#define FLOOP_TIMES_H
+
+#include <linux/compiler.h>
+#include <linux/types.h>
+#include <linux/workqueue.h>
+
+struct floop_image;
+
+/**
+ * struct floop_times - whether an image's times are right
+ * @due: mapped writes came since they were brought up to date
+ * @work: brings them up to date
+ */
+struct floop_times {
+	bool due;
+	struct delayed_work work;
+};
+
+void floop_times_make(struct floop_image *image);
+void floop_times_free(struct floop_image *image);
+void floop_times_touch(struct floop_image *image);
+void floop_times_settle(struct floop_image *image);
+
+/**
+ * floop_times_wrote() - a mapped write has come
+ * @times: the times of its image
+ *
+ * Context: Any. Writes to what CPUs share only for the first write of many.
+ */
+static inline void floop_times_wrote(struct floop_times *times)
+{
+	if (!READ_ONCE(times->due))
+		WRITE_ONCE(times->due, true);
+}
+
+#endif /* FLOOP_TIMES_H */
