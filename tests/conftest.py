@@ -18,7 +18,8 @@ header comments say what it needs:
   # module: debug                            floop-debug.ko is there, too, whose
                                                guard can be told to break its rules
   # debug: also | only | no                    part of `make test-debug`: also
-                                               there (default), only there, not
+                                               there (default), only there, not;
+                                               once, unless --everywhere
 
 All cases with the same needs share one machine per kernel and mode, which runs
 them in sequence (tests/guest/run.py). A machine that dies takes down the case
@@ -195,18 +196,20 @@ class CaseFile(pytest.File):
             pairs += [(k, "in-tree") for k in kernels]
         elif headers["machines"] and not option.everywhere:
             pairs = [tuple(m.split("-", 1)) for m in headers["machines"].split()]
+        pairs = [
+            (kernel, mode)
+            for kernel, mode in pairs
+            if mode in (option.mode or ("side-by-side", "drop-in"))
+        ]
         if option.debug_kernel:
             if headers["debug"] == "no":
                 return []
-            pairs = [("debug", mode) for mode in dict.fromkeys(mode for _, mode in pairs)]
-        elif headers["debug"] == "only":
+            # The modes differ in names, of which KASAN and lockdep know nothing.
+            modes = sorted({mode for _, mode in pairs}, reverse=True)
+            return [("debug", mode) for mode in (modes if option.everywhere else modes[:1])]
+        if headers["debug"] == "only":
             return []
-        return [
-            (kernel, mode)
-            for kernel, mode in pairs
-            if (not option.kernel or kernel in (*option.kernel, "debug"))
-            and (mode in option.mode if option.mode else mode != "in-tree")
-        ]
+        return [pair for pair in pairs if not option.kernel or pair[0] in option.kernel]
 
 
 class CaseFailed(Exception):

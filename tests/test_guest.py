@@ -180,11 +180,14 @@ def test_machines_and_options(project):
     assert names("--kernel", "stable", "--mode", "drop-in", "-k", "all") == ["all[stable-drop-in]"]
     assert names("--debug-kernel") == sorted(
         [
-            *(f"{c}[debug-{m}]" for c in ("all", "debug") for m in ("drop-in", "side-by-side")),
+            *(f"{case}[debug-side-by-side]" for case in ("all", "debug")),
             "one[debug-drop-in]",
             "big[debug-drop-in]",
         ]
     )
+    assert names("--debug-kernel", "--everywhere", "-k", "all") == [
+        f"all[debug-{mode}]" for mode in ("drop-in", "side-by-side")
+    ]
     assert names("--mode", "in-tree", "-k", "all") == ["all[lts-in-tree]", "all[stable-in-tree]"]
     result = project.run("-k", "big or one")
     assert "8G" in result.stdout
