@@ -133,3 +133,12 @@ waits_or_is_gone() {
 thaw() {
 	fsfreeze -u "$1" 2>/dev/null || true
 }
+
+# begin_tracing - $tracing, until the case ends. With one CPU only: with two, QEMU's emulation may run into an int3 that the
+# kernel puts into its code for a moment, to turn a tracepoint on, when it isn't there any more
+begin_tracing() {
+	[ "$(nproc)" = 1 ] || fail "tracing with more than one CPU: see begin_tracing()"
+	mount_at none "$WORK/tracing" -t tracefs
+	# shellcheck disable=SC2034 # the cases use it
+	tracing=$WORK/tracing
+}

@@ -10,8 +10,7 @@
 . tests/guest/guard.sh
 programs loopdev pattern
 
-mount_at none "$WORK/tracing" -t tracefs
-tracing=$WORK/tracing
+begin_tracing
 trace_off() {
 	echo 0 >"$tracing/events/block/block_rq_issue/enable"
 	echo 1 >"$tracing/trace"

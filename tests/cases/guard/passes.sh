@@ -13,8 +13,7 @@ programs loopdev pattern
 
 disk=$(the_disk 1)
 name=${disk#/dev/}
-mount_at none "$WORK/tracing" -t tracefs
-tracing=$WORK/tracing
+begin_tracing
 
 # The kernel's names for the numbers are in its type information (BTF), which the debug kernel has none of.
 probe_off() {

@@ -11,8 +11,7 @@
 . tests/guest/guard.sh
 programs loopdev pattern
 
-mount_at none "$WORK/tracing" -t tracefs
-tracing=$WORK/tracing
+begin_tracing
 probes_off() {
 	echo 0 >"$tracing/events/kmem/kmalloc/enable"
 	echo 0 >"$tracing/events/shares/enable"

@@ -9,8 +9,7 @@
 . tests/guest/guard.sh
 programs loopdev pattern
 
-mount_at none "$WORK/tracing" -t tracefs
-tracing=$WORK/tracing
+begin_tracing
 trace_off() {
 	echo 0 >"$tracing/events/floop/enable"
 	echo >"$tracing/trace"
