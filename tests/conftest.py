@@ -11,7 +11,8 @@ header comments say what it needs:
   # machines: lts-drop-in stable-side-by-side  instead of both: these will do,
                                                unless --everywhere
   # disks: nvme:2G virtio:1G                   default nvme:2G; "none" for none
-  # cpus: 2
+  # cpus: 2                                  default 1, which takes half of the
+                                               host's time; 2 for what is about CPUs
   # memory: 2G
   # timeout: 180                               seconds, default 180: what no
                                                busy host needs, not what it takes
@@ -56,7 +57,7 @@ HEADERS = {
     "modes": "side-by-side drop-in",
     "machines": "",
     "disks": "nvme:2G",
-    "cpus": "2",
+    "cpus": "1",
     "memory": "2G",
     "timeout": "180",
     "debug": "also",
@@ -147,7 +148,8 @@ class Needs:
 
     def full(self):
         disks = self.disks or "no disk"
-        return f"{self}, {self.cpus} CPUs, {self.memory}, {disks}"
+        cpus = "1 CPU" if self.cpus == "1" else f"{self.cpus} CPUs"
+        return f"{self}, {cpus}, {self.memory}, {disks}"
 
     def command(self, vm, seconds):
         kernel = "stable" if self.kernel == "debug" else self.kernel

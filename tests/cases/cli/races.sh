@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: ten that attach and detach at once get a device each, again and again, and nothing is left attached
 # machines: stable-side-by-side
+# cpus: 2
 # timeout: 240
 . tests/guest/lib.sh
 . tests/guest/cli.sh

@@ -3,6 +3,7 @@
 # shows: detaching with I/O in flight, autoclear at the last close of a dirty device, and removing the module afterwards lose nothing
 # modes: side-by-side
 # machines: lts-side-by-side
+# cpus: 2
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh

@@ -3,6 +3,7 @@
 # shows: e4defrag and xfs_fsr move the blocks of an image that is written to: nothing is lost, what was moved away from can be had by others, and the image is mapped where it is then
 # modes: side-by-side
 # machines: stable-side-by-side
+# cpus: 2
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh

@@ -3,6 +3,7 @@
 # shows: discard and write-zeroes of a mapped device while it is written to: the range reads as zeros and leaves the map, writes elsewhere are not lost, and the blocks that were freed are free: a file that gets them keeps what it has
 # modes: side-by-side
 # machines: lts-side-by-side
+# cpus: 2
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: flushes and FUA writes of a mapped device reach the disk as such without the file system; when something went through the file system, the next flush goes through it, too
 # modes: side-by-side
-# machines: lts-side-by-side
-# cpus: 1
+# machines: stable-side-by-side
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh

@@ -3,6 +3,7 @@
 # shows: holes punched into an image and cuts at its end, with writes to the device all the time: other files that get the blocks have nothing but what was written to them
 # modes: side-by-side
 # machines: stable-side-by-side
+# cpus: 2
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh

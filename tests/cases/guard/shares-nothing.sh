@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: twelve jobs' mapped reads and writes change no byte of what the driver has for the device and its image: whatever is counted is counted per CPU
 # modes: side-by-side
-# machines: lts-side-by-side stable-side-by-side
+# machines: stable-side-by-side
 # debug: no
-# cpus: 1
 # timeout: 300
 . tests/guest/lib.sh
 . tests/programs/lib.sh

@@ -3,6 +3,7 @@
 # shows: I/O across many extents, holes and fallocated blocks of a fragmented image agrees with a model, with openers coming and going
 # modes: side-by-side
 # machines: stable-side-by-side
+# cpus: 2
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh

@@ -3,6 +3,7 @@
 # shows: mapping is turned off, and a device detached, while a mapped write hangs in the disk and another opener waits for it; and while others open the image all the time
 # modes: side-by-side
 # machines: lts-side-by-side
+# cpus: 2
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh

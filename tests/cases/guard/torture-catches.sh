@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: the torture notices within its time when the lease, its break, or the end of the map with the epoch does not hold. By hand, RULES="EPOCH CHANGES ..." has it look for others: those are not yet found every time
 # machines: stable-side-by-side
+# cpus: 2
 # module: debug
 # debug: no
 # timeout: 1500

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: whatever is done to an image and its neighbours while its device is in full use (opens, truncates, holes, reflinks, dedupe, moved and exchanged blocks, freezes), no sector is lost, none is foreign, none lands in another's block, no request fails and nothing hangs
 # modes: side-by-side
+# cpus: 2
 # timeout: 600
 . tests/guest/lib.sh
 . tests/programs/lib.sh

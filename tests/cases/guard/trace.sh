@@ -3,7 +3,6 @@
 # shows: the tracepoints say when an epoch begins, is broken, has drained and is paused, in that order and with the device and the epoch, and which path each I/O takes
 # modes: side-by-side
 # machines: stable-side-by-side
-# cpus: 1
 . tests/guest/lib.sh
 . tests/programs/lib.sh
 . tests/guest/guard.sh

@@ -3,6 +3,7 @@
 # shows: a file system on a device takes more than the machine's memory while the image's disk is slow: it goes on at the disk's speed, nothing is killed or hangs; direct, the image stays out of the page cache
 # kernels: stable
 # modes: side-by-side
+# cpus: 2
 # disks: nvme:4G
 # memory: 512M
 # timeout: 400

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # shows: a stack of eight devices, each on a file of a file system on the one below, works while memory is short, its data right at the top and at the bottom
-# kernels: lts
+# kernels: stable
 # modes: side-by-side
+# cpus: 2
 # memory: 512M
 # disks: nvme:4G
 # timeout: 400
@@ -38,7 +39,7 @@ killed() {
 }
 before=$(killed)
 for file in 1 2 3; do
-	pattern write -b 256k -s "$file" "$WORK/$levels/file.$file" "$(more 32 8)M" &
+	pattern write -b 256k -s "$file" "$WORK/$levels/file.$file" "$(more 16 8)M" &
 	writers[file]=$!
 done
 for file in 1 2 3; do
@@ -46,7 +47,7 @@ for file in 1 2 3; do
 done
 drop_caches
 for file in 1 2 3; do
-	pattern check -b 256k -s "$file" "$WORK/$levels/file.$file" "$(more 32 8)M"
+	pattern check -b 256k -s "$file" "$WORK/$levels/file.$file" "$(more 16 8)M"
 done
 is "processes killed for want of memory" "$(killed)" "$before"
 kill "$hog"
