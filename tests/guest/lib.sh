@@ -107,7 +107,9 @@ wait_until() {
 
 # udev_settle - wait for udev, however much it has left to do: a hundred devices in a slow machine
 udev_settle() {
-	udevadm settle --timeout=$((120 * ${SLOWER:-1}))
+	local seconds=$((120 * ${SLOWER:-1}))
+	# It has hung up on who asked, in a slow machine, and gone on
+	udevadm settle --timeout=$seconds || udevadm settle --timeout=$seconds
 }
 
 # mkimage SIZE [PATH] - a sparse file; prints its path (in $WORK unless told)
