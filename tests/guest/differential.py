@@ -512,10 +512,11 @@ def unload(module):
 @contextlib.contextmanager
 def without_udev():
     """No udev worker opens our devices while we look at who has them open."""
-    command("udevadm", "settle", "-t", str(60 * int(os.environ.get("SLOWER", "1"))))
+    patience = 120 * int(os.environ.get("SLOWER", "1"))
+    command("udevadm", "settle", "-t", str(patience))
     (daemon, *_) = udev_processes().values()
     command("udevadm", "control", "--exit")
-    end = time.monotonic() + 30
+    end = time.monotonic() + patience
     while udev_processes():
         if time.monotonic() > end:
             raise TimeoutError("udev does not end")

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: whoever opens the image, however, breaks the lease and need not wait for it; writes in flight go on, none is lost, and when the other one has gone the image is mapped again
 # modes: side-by-side
+# machines: stable-side-by-side
 # cpus: 2
 # timeout: 400
 . tests/guest/lib.sh

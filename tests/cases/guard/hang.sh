@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: while a mapped write hangs in the disk the image can be opened, and whoever changes its blocks waits in inode_dio_wait() until the write has ended
 # modes: side-by-side
+# machines: lts-side-by-side
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: flags, priority and write hint of a mapped I/O reach the disk as they came, and a poll for it polls the disk; the cgroup that asked is charged once on each device, and the device's own statistics are true
 # modes: side-by-side
+# machines: stable-side-by-side
 # debug: no
 # timeout: 400
 . tests/guest/lib.sh

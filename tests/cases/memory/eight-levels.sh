@@ -71,7 +71,7 @@ for ((level = 1; level <= levels; level++)); do
 	mount "${devices[level]}" "$WORK/$level"
 done
 for file in 1 2 3; do
-	check "file $file is right" pattern check -b 256k -s "$file" "$WORK/$levels/file.$file" "$(more 32 8)M"
+	check "file $file is right" pattern check -b 256k -s "$file" "$WORK/$levels/file.$file" "$(more 16 8)M"
 done
 for ((level = levels; level > 0; level--)); do
 	unmount "$WORK/$level"

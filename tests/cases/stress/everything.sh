@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: attaching, detaching, configuring, opening, scanning, resizing and using the same few devices from many processes at once does no harm: no hang, no report, the data of a device that stays attached is right, the module can be removed
 # modes: side-by-side
+# machines: stable-side-by-side
 # cpus: 2
 # timeout: 400
 . tests/guest/lib.sh
