@@ -3,6 +3,7 @@
 # shows: what is done to the file system around a mapped image that is written to (trim, growth, shrinking, quota, a lazy unmount, an emergency remount, a shutdown) moves none of its blocks and loses nothing
 # modes: side-by-side
 # machines: stable-side-by-side
+# cpus: 2
 # timeout: 600
 . tests/guest/lib.sh
 . tests/programs/lib.sh

@@ -3,6 +3,7 @@
 # shows: an image on xfs cloned while it is written to: the clone stays as it was when it was made, the image goes on without being mapped where blocks are shared, and is mapped again when it shares none
 # modes: side-by-side
 # machines: lts-side-by-side
+# cpus: 2
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh

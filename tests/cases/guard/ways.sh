@@ -3,6 +3,7 @@
 # shows: less usual ways to change an image, or to hold it open, break the map, and lose nothing of what is written to the device meanwhile: copying in and out, splice, sendfile, allocation, written zeroes, swapon, inode flags, the boot loader's inode, files fixed in an io_uring
 # modes: side-by-side
 # machines: stable-side-by-side
+# cpus: 2
 # timeout: 600
 . tests/guest/lib.sh
 . tests/programs/lib.sh
