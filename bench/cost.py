@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-from guest import DEPTHS, PATTERNS, TARGETS
+from guest import DEPTHS, PATTERNS, SPARSE_TARGETS, TARGETS
 
 PROJECT = Path(__file__).resolve().parent.parent
 RESULTS = PROJECT / "build/bench-cost.json"
@@ -29,6 +29,10 @@ TITLES = {
     "floop-direct": "floop, direct",
     "loop-buffered": "loop, buffered",
     "floop-buffered": "floop, buffered",
+    "floop-mapped-2": "floop, mapped, an image in an image",
+    "floop-mapped-3": "floop, mapped, three levels",
+    "loop-direct-2": "loop, direct, an image in an image",
+    "loop-direct-3": "loop, direct, three levels",
 }
 CELLS = [(pattern, depth) for pattern in PATTERNS for depth in DEPTHS]
 HEADER = ["device", *(f"{pattern} qd{depth}" for pattern, depth in CELLS)]
@@ -82,7 +86,7 @@ def measure(args):
     """Run guest.py in the machine: its description, and the runs by cell."""
     vm = [PROJECT / "vm", "--kernel", args.kernel, "--icount", "--memory", "2G", "--"]
     vm += ["python3", "bench/guest.py", "--rounds", str(args.rounds), "--ios", str(args.ios)]
-    total = args.rounds * len(CELLS) * len(TARGETS)
+    total = args.rounds * (len(CELLS) * len(TARGETS) + len(DEPTHS) * len(SPARSE_TARGETS))
     runs, machine = {}, {}
     print("bench-cost: booting the test machine, making the image", file=sys.stderr, flush=True)
     started = time.monotonic()
@@ -150,6 +154,21 @@ def figures(runs, name, form):
     return table(rows)
 
 
+def sparse(runs):
+    """Random writes to an image of which half is written: instructions, switches, into holes."""
+    columns = [f"{name} qd{depth}" for name in ("instructions", "switches") for depth in DEPTHS]
+    rows = [["device", *columns, "into holes"]]
+    values = {name: summary(runs, name) for name in ("instructions", "switches")}
+    for target in SPARSE_TARGETS:
+        keys = [(target.name, "sparse", depth) for depth in DEPTHS]
+        row = [TITLES[target.name]]
+        row += ["{:,.0f} ({:,.0f}..{:,.0f})".format(*values["instructions"][key]) for key in keys]
+        row += ["{:.2f} ({:.2f}..{:.2f})".format(*values["switches"][key]) for key in keys]
+        holes = [run["allocated"] for key in keys for run in runs[key]]
+        rows.append([*row, f"{statistics.median(holes):.0%}"])
+    return table(rows)
+
+
 def comparison(runs):
     """How far below loop floop is, in every cell."""
     rows = [["floop against loop", *HEADER[1:]]]
@@ -176,6 +195,8 @@ def report(meta, runs):
             figures(runs, "switches", lambda value: f"{value:.2f}"),
             "How far floop is from the in-tree driver (median of the ratios within a round):",
             comparison(runs),
+            "Random writes of 4 KiB to a sparse image of which half is written:",
+            sparse(runs),
         ]
     )
 

@@ -10,6 +10,7 @@ anything but the CPU: fio's runtime is the number of instructions.
 
 import argparse
 import fcntl
+import glob
 import json
 import os
 import platform
@@ -22,7 +23,8 @@ from dataclasses import dataclass
 
 MIB = 1 << 20
 IMAGE_SIZE = 64 * MIB
-FS_SIZE = 512 * MIB
+FS_SIZE = 768 * MIB
+LEVEL_SIZES = [192 * MIB, 128 * MIB]  # of the images around the image, the outermost first
 RAM_DISK = "/dev/ram0"
 OTHER_RAM_DISK = "/dev/ram1"  # dm wants a disk to itself
 IMAGE = "/mnt/bench/image"
@@ -48,6 +50,7 @@ class Target:
     driver: str = ""
     direct: bool = True
     mapped: bool = False
+    levels: int = 1  # how many images lie in one another
 
 
 TARGETS = [
@@ -59,7 +62,18 @@ TARGETS = [
     Target("floop-direct", "floop", True),
     Target("loop-buffered", "loop", False),
     Target("floop-buffered", "floop", False),
+    Target("floop-mapped-2", "floop", True, True, 2),
+    Target("floop-mapped-3", "floop", True, True, 3),
+    Target("loop-direct-2", "loop", True, False, 2),
+    Target("loop-direct-3", "loop", True, False, 3),
 ]
+# Random writes to an image that is sparse at first.
+SPARSE_TARGETS = [
+    Target("floop-mapped", "floop", True, True),
+    Target("floop-direct", "floop", True),
+    Target("loop-direct", "loop", True),
+]
+SPARSE_IMAGE = "/mnt/bench/sparse"
 starting_switches = 0
 PATTERNS = ["randread", "randwrite"]
 DEPTHS = [1, 32]
@@ -76,32 +90,76 @@ def set_up():
     run("mkfs.xfs", "-q", "-d", f"size={FS_SIZE}", RAM_DISK)
     os.makedirs(os.path.dirname(IMAGE))
     run("mount", RAM_DISK, os.path.dirname(IMAGE))
-    data = os.urandom(MIB) * (IMAGE_SIZE // MIB)
     places = [(IMAGE, os.O_CREAT, 0), (RAM_DISK, 0, FS_SIZE), (OTHER_RAM_DISK, 0, FS_SIZE)]
     for path, flags, start in places:
-        fd = os.open(path, os.O_WRONLY | flags)
-        written = 0
-        while written < IMAGE_SIZE:
-            written += os.pwrite(fd, data[written:], start + written)
-        os.fsync(fd)
-        os.close(fd)
+        write_all(path, IMAGE_SIZE, flags, start)
+    for levels in range(2, len(LEVEL_SIZES) + 2):
+        make_levels(levels)
 
 
-def attach(target):
-    """Attach the image; the device's path."""
+def write_all(path, size, flags=os.O_CREAT, start=0):
+    """No holes and nothing that is not on the disk."""
+    data = os.urandom(MIB) * (size // MIB)
+    fd = os.open(path, os.O_WRONLY | flags)
+    written = 0
+    while written < size:
+        written += os.pwrite(fd, data[written:], start + written)
+    os.fsync(fd)
+    os.close(fd)
+
+
+def outer_image(levels):
+    return f"{os.path.dirname(IMAGE)}/outer{levels}"
+
+
+def level_mount(level):
+    """Where the file system in the image of that level is mounted, counted from the outermost."""
+    return f"/mnt/level{level}"
+
+
+def make_levels(levels):
+    """An image in an image, so many of them: the innermost is as large as IMAGE."""
+    image, devices = outer_image(levels), []
+    sizes = LEVEL_SIZES[-(levels - 1) :]
+    for level, size in enumerate(sizes):
+        write_all(image, size)
+        devices.append(attach_file(Target("", "loop"), image))
+        run("mkfs.ext4", "-q", "-E", "nodiscard", devices[-1])
+        os.makedirs(level_mount(level), exist_ok=True)
+        run("mount", devices[-1], level_mount(level))
+        image = f"{level_mount(level)}/image"
+    write_all(image, IMAGE_SIZE)
+    for level in reversed(range(len(sizes))):
+        run("umount", level_mount(level))
+        detach_device(devices[level])
+
+
+def attach(target, image=IMAGE):
+    """Attach the image, in others if there are levels; the devices' paths, the outermost first."""
     if target.driver == "dm-linear":
         sectors = IMAGE_SIZE // 512
         table = f"0 {sectors} linear {OTHER_RAM_DISK} {FS_SIZE // 512}"
         run("dmsetup", "create", "cost", "--table", table)
         run("udevadm", "settle")
-        return "/dev/mapper/cost"
+        return ["/dev/mapper/cost"]
+    if target.levels > 1:
+        image = outer_image(target.levels)
+    devices = [attach_file(target, image)]
+    for level in range(target.levels - 1):
+        run("mount", devices[-1], level_mount(level))
+        devices.append(attach_file(target, f"{level_mount(level)}/image"))
+    return devices
+
+
+def attach_file(target, path):
+    """Attach one file; the device's path."""
     control = os.open(f"/dev/{target.driver}-control", os.O_RDWR)
     number = fcntl.ioctl(control, LOOP_CTL_GET_FREE)
     os.close(control)
     device = f"/dev/{target.driver}{number}"
     run("udevadm", "settle")
     fd = os.open(device, os.O_RDWR)
-    image = os.open(IMAGE, os.O_RDWR)
+    image = os.open(path, os.O_RDWR)
     flags = LO_FLAGS_DIRECT_IO if target.direct else 0
     fcntl.ioctl(fd, LOOP_CONFIGURE, LOOP_CONFIG.pack(image, 0, flags))
     if not target.direct:
@@ -117,21 +175,35 @@ def attach(target):
             file.write(str(int(target.mapped)))
     run("udevadm", "settle")
     if target.mapped:
-        wait_until_mapped(folder)
+        found = os.stat(path)
+        wait_until_mapped(folder, min(found.st_size, found.st_blocks * 512))
     return device
 
 
-def wait_until_mapped(folder):
-    """All of the image is in the map."""
-    for _ in range(200):
+def wait_until_mapped(folder, size):
+    """All that can be: what mkfs has zeroed, its journal for one, is allocated and not written."""
+    before = 0
+    for _ in range(100):
+        time.sleep(0.3)
         with open(f"{folder}/mapped_bytes") as file:
-            if int(file.read()) == IMAGE_SIZE:
-                return
-        time.sleep(0.1)
-    sys.exit(f"guest.py: {folder} does not get mapped")
+            now = int(file.read())
+        if now == before >= size * 9 // 10:
+            return
+        before = now
+    said = run("grep", "-H", "", f"{folder}/backing_file", *glob.glob(f"{folder}/mapped*"))
+    sys.exit(f"guest.py: {size} bytes don't get mapped:\n{said}")
 
 
-def detach(device):
+def detach(devices):
+    for level in reversed(range(len(devices))):
+        detach_device(devices[level])
+        if level:
+            # udev may be the last to close it, and with it the image.
+            run("udevadm", "settle")
+            run("umount", level_mount(level - 1))
+
+
+def detach_device(device):
     if device.startswith("/dev/mapper/"):
         run("dmsetup", "remove", "--retry", os.path.basename(device))
         return
@@ -140,13 +212,13 @@ def detach(device):
     os.close(fd)
 
 
-def fio_command(path, pattern, depth, ios):
+def fio_command(path, pattern, depth, ios, *more):
     """The command, for a device, the image, or the end of the RAM disk."""
     offset = FS_SIZE if path == RAM_DISK else 0
     return [
         *("fio", "--name=cost", f"--filename={path}", f"--offset={offset}", *FIO),
         *(f"--rw={pattern}", f"--iodepth={depth}", f"--number_ios={ios}"),
-        "--output-format=json",
+        *("--output-format=json", *more),
     ]
 
 
@@ -182,10 +254,10 @@ def find_base():
     starting_switches = statistics.median(fio(IMAGE, "randread", 1, 1)[0] for _ in range(5))
 
 
-def measure(path, pattern, depth, ios):
+def measure(path, pattern, depth, ios, *more):
     """One run of fio, with the image not cached: what it took."""
     forget_pages()
-    total, job = fio(path, pattern, depth, ios)
+    total, job = fio(path, pattern, depth, ios, *more)
     done = job["read" if pattern == "randread" else "write"]
     if job["error"] or done["total_ios"] != ios:
         sys.exit(f"guest.py: fio did {done['total_ios']} of {ios} I/Os on {path}")
@@ -206,14 +278,30 @@ class Attached:
 
     def __enter__(self):
         if self.target.driver:
-            self.path = attach(self.target)
-        else:
-            self.path = RAM_DISK if self.target.name == "ram" else IMAGE
-        return self.path
+            self.devices = attach(self.target)
+            return self.devices[-1]
+        return RAM_DISK if self.target.name == "ram" else IMAGE
 
     def __exit__(self, *_):
         if self.target.driver:
-            detach(self.path)
+            detach(self.devices)
+
+
+def measure_sparse(target, depth):
+    """Half of the blocks of a sparse image are written, in no order; then any of all of them."""
+    blocks = IMAGE_SIZE // 4096
+    with open(SPARSE_IMAGE, "w") as file:
+        file.truncate(IMAGE_SIZE)
+    device = attach_file(target, SPARSE_IMAGE)
+    fio(device, "randwrite", 32, blocks // 2, "--randseed=1")
+    os.sync()
+    if target.mapped:
+        wait_until_mapped(f"/sys/block/{os.path.basename(device)}/loop", IMAGE_SIZE // 2)
+    result = measure(device, "randwrite", depth, blocks // 2, "--norandommap=1", "--randseed=2")
+    detach_device(device)
+    allocated = os.stat(SPARSE_IMAGE).st_blocks * 512 // 4096
+    os.unlink(SPARSE_IMAGE)
+    return {**result, "allocated": (allocated - blocks // 2) / (blocks // 2)}
 
 
 def describe():
@@ -257,6 +345,11 @@ def main():
                     cell = {"target": target.name, "pattern": pattern, "depth": depth}
                     took = {"guest_seconds": time.monotonic() - started}
                     print(json.dumps({"round": number, **cell, **result, **took}), flush=True)
+        for depth in DEPTHS:
+            for target in SPARSE_TARGETS:
+                result = measure_sparse(target, depth)
+                cell = {"target": target.name, "pattern": "sparse", "depth": depth}
+                print(json.dumps({"round": number, **cell, **result}), flush=True)
 
 
 if __name__ == "__main__":
