@@ -129,12 +129,11 @@ def make_levels(levels):
         run("mount", devices[-1], level_mount(level))
         image = f"{level_mount(level)}/image"
     write_all(image, IMAGE_SIZE)
-    for level in reversed(range(len(sizes))):
-        run("umount", level_mount(level))
-        detach_device(devices[level])
+    run("umount", level_mount(len(sizes) - 1))
+    detach(devices)
 
 
-def attach(target, image=IMAGE):
+def attach(target):
     """Attach the image, in others if there are levels; the devices' paths, the outermost first."""
     if target.driver == "dm-linear":
         sectors = IMAGE_SIZE // 512
@@ -142,9 +141,7 @@ def attach(target, image=IMAGE):
         run("dmsetup", "create", "cost", "--table", table)
         run("udevadm", "settle")
         return ["/dev/mapper/cost"]
-    if target.levels > 1:
-        image = outer_image(target.levels)
-    devices = [attach_file(target, image)]
+    devices = [attach_file(target, outer_image(target.levels) if target.levels > 1 else IMAGE)]
     for level in range(target.levels - 1):
         run("mount", devices[-1], level_mount(level))
         devices.append(attach_file(target, f"{level_mount(level)}/image"))

@@ -18,8 +18,8 @@
  *
  * The disk gets nothing while its file system is frozen. -w says how many milliseconds the disk takes for a write: the
  * windows for I/O in flight are as long. -g: changes come in so many blocks, for a map that isn't too fine. -k: these
- * operations only, -K: not these. -d: of 1000 batches of I/O so many are a discard, after which nothing is mapped for a while. -e: as soon as an epoch begins. -r is for a read-only device, -b for one whose guard is
- * known to be broken.
+ * operations only, -K: not these. -d: of 1000 batches of I/O so many are a discard, after which nothing is mapped for a
+ * while. -e: as soon as an epoch begins. -r is for a read-only device, -b for one whose guard is known to be broken.
  */
 #include <fcntl.h>
 #include <linux/aio_abi.h>
