@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: of an image that is cut short while attached, what is gone gives EIO, to reads and to writes, and never data; what is left is right
 # modes: side-by-side
+# machines: lts-side-by-side
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh

@@ -15,7 +15,7 @@ model() {
 	for how in direct buffered; do
 		dev=$(loop_attach "$how" -o "$2" -s 6291456 "$1")
 		echo "$1 offset $2 $how, is direct: $(dio "$dev"), sectors of $(blockdev --getss "$dev")"
-		devfsx "${@:3}" -f "$1" -o "$2" -n "$(more 120)" -j 2 -s "$SEED" "$dev"
+		devfsx "${@:3}" -f "$1" -o "$2" -n "$(more 60)" -j 2 -s "$SEED" "$dev"
 		loopdev detach "$dev"
 		SEED=$((SEED + 1))
 	done

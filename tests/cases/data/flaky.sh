@@ -73,7 +73,7 @@ for fs in ext4 xfs; do
 		rm -f "$WORK/state"
 		ackio run "$dev" 300 "$SEED" "$WORK/state"
 		table "$flaky"
-		out=$(ackio run "$dev" "$(more 600)" $((SEED + 1)) "$WORK/state")
+		out=$(ackio run "$dev" "$(more 400)" $((SEED + 1)) "$WORK/state")
 		echo "$fs $how: now and then: $out"
 		well_again
 		check "$fs $how: well again: all versions are right" ackio check "$dev" "$WORK/state"
@@ -92,7 +92,7 @@ dd if=/dev/zero of="$dev" bs=1M count=8 oflag=direct conv=fsync status=none
 rm -f "$WORK/state"
 ackio run "$dev" 200 "$SEED" "$WORK/state"
 table "$flaky"
-out=$(ackio run "$dev" "$(more 1500)" $((SEED + 2)) "$WORK/state")
+out=$(ackio run "$dev" "$(more 600)" $((SEED + 2)) "$WORK/state")
 echo "a flaky disk: $out"
 table "$well"
 check "a flaky disk, well again" ackio check "$dev" "$WORK/state"

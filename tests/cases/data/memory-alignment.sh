@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: direct I/O from and to memory at every alignment that queue/dma_alignment allows works, and other alignments change nothing
 # modes: side-by-side
+# machines: stable-side-by-side
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh

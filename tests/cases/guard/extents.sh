@@ -33,27 +33,29 @@ for fs in ext4 xfs; do
 	check "$fs: what the device holds" pattern check -q -d -b 4k -k 8k "$dev" $((extents * 8192))
 	is "$fs: I/Os mapped" "$(($(ios "$dev" mapped) - was >= extents))" 1
 	detach "$dev"
-
-	echo 1 >"$memory"
-	dev=$(attach "$MNT/image")
-	fits=$(((1 << 20) / 64))
-	stands() {
-		local a b
-		a=$(attr "$dev" loop/mapped_extents)
-		sleep 0.5
-		b=$(attr "$dev" loop/mapped_extents)
-		[ "$a" -gt 0 ] && [ "$a" = "$b" ]
-	}
-	wait_until 100 stands
-	count=$(attr "$dev" loop/mapped_extents)
-	if [ "$count" -gt "$fits" ] || [ "$count" -lt $((fits * 9 / 10)) ]; then
-		fail "$fs: of $fits extents that fit $count are mapped"
-	fi
-	echo "ok: $fs: with room for $fits extents $count are mapped"
-	was=$(ios "$dev" file)
-	check "$fs: what the device holds with less memory" pattern check -q -d -b 4k -k 8k "$dev" $((extents * 8192))
-	[ "$(ios "$dev" file)" -ge $((was + extents - count)) ] || fail "$fs: what doesn't fit didn't go through the file system"
-	detach "$dev"
-	echo 64 >"$memory"
-	unmount "$MNT"
+	[ "$fs" = xfs ] || unmount "$MNT"
 done
+
+# The bound is the map's, whatever file system filled it.
+echo 1 >"$memory"
+dev=$(attach "$MNT/image")
+fits=$(((1 << 20) / 64))
+stands() {
+	local a b
+	a=$(attr "$dev" loop/mapped_extents)
+	sleep 0.5
+	b=$(attr "$dev" loop/mapped_extents)
+	[ "$a" -gt 0 ] && [ "$a" = "$b" ]
+}
+wait_until 100 stands
+count=$(attr "$dev" loop/mapped_extents)
+if [ "$count" -gt "$fits" ] || [ "$count" -lt $((fits * 9 / 10)) ]; then
+	fail "$fs: of $fits extents that fit $count are mapped"
+fi
+echo "ok: $fs: with room for $fits extents $count are mapped"
+was=$(ios "$dev" file)
+check "$fs: what the device holds with less memory" pattern check -q -d -b 4k -k 8k "$dev" $((extents * 8192))
+[ "$(ios "$dev" file)" -ge $((was + extents - count)) ] || fail "$fs: what doesn't fit didn't go through the file system"
+detach "$dev"
+echo 64 >"$memory"
+unmount "$MNT"

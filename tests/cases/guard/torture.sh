@@ -17,14 +17,14 @@ for fs in ext4 xfs; do
 	# An image on xfs that has been reflinked is not mapped again: by most of what is done there, once is enough.
 	without=()
 	[ "$fs" = ext4 ] || without=(-K "clone,dedupe,clone-in,copy-range")
-	torture -s "$SEED" -t "$(more 25)" "${without[@]}" "$DEV" "$MNT/image"
+	torture -s "$SEED" -t "$(more 12)" "${without[@]}" "$DEV" "$MNT/image"
 	torture_end
 	fsck_of "$fs" "$disk"
 done
 echo "--- xfs, read-only"
 torture_begin xfs "$disk" -r
-torture -s "$SEED" -t "$(more 6)" -r -K clone,dedupe "$DEV" "$MNT/image"
+torture -s "$SEED" -t "$(more 4)" -r -K clone,dedupe "$DEV" "$MNT/image"
 # From the first of these on it is not mapped any more.
-torture -s "$SEED" -t "$(more 4)" -r -b "$DEV" "$MNT/image"
+torture -s "$SEED" -t "$(more 3)" -r -b "$DEV" "$MNT/image"
 torture_end
 fsck_of xfs "$disk"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: devices on devices without file systems between; a cycle is refused
-# machines: lts-drop-in stable-side-by-side
+# machines: lts-drop-in
 . tests/guest/lib.sh
 . tests/guest/images.sh
 

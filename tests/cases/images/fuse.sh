@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: an image on a FUSE file system holds what its device was given
-# machines: lts-side-by-side stable-drop-in
+# machines: lts-side-by-side
 . tests/guest/lib.sh
 . tests/guest/images.sh
 

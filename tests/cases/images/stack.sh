@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: file systems on devices on files, eight levels deep, hold what was written at the top
-# machines: lts-drop-in stable-side-by-side
+# machines: stable-side-by-side
 . tests/guest/lib.sh
 . tests/guest/images.sh
 

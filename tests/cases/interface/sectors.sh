@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: sectors are what direct I/O to the image takes, but 512 where its content was made for them
 # modes: side-by-side drop-in
-# machines: lts-side-by-side stable-drop-in
+# machines: stable-drop-in
 . tests/guest/lib.sh
 
 # has DEVICE SECTOR-SIZE DIRECT REASON - and lets go of it

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: the disk's I/O below a device is accounted to the cgroup that asked for it, a cgroup that io.max slows down slows no other on the same device, and the page cache of a buffered image is charged to the one who wrote it
 # modes: side-by-side
+# machines: stable-side-by-side
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh

@@ -12,9 +12,9 @@ seed
 power_disks
 for stack in xfs:direct:ext4 ext4:direct:xfs; do
 	IFS=: read -r below how above <<<"$stack"
-	power_run "$below" "$above" "$how" "$(more 4)" "$SEED"
+	power_run "$below" "$above" "$how" "$(more 3)" "$SEED"
 	# What is torn at one point must not be there at the next one: each begins from the start.
-	power_points "$(more 4)" >"$WORK/torn"
+	power_points "$(more 3)" >"$WORK/torn"
 	while read -r to kind mark; do
 		overlay torn base written
 		logreplay -t $((SEED + to)) run /dev/mapper/log /dev/mapper/torn 0 "$to"
