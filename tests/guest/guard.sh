@@ -70,6 +70,16 @@ begun() {
 	attr "$1" loop/epochs_begun
 }
 
+# breaks WHAT COMMAND... - the lease on the image of $dev, once all of it is mapped; $fs: where
+breaks() {
+	local what=$1 before
+	shift
+	wait_mapped "$dev"
+	before=$(broken "$dev")
+	check "$fs: $what" "$@"
+	[ "$(broken "$dev")" -gt "$before" ] || fail "$fs: $what: the lease was not broken"
+}
+
 # more_ios DEVICE mapped|file THAN
 more_ios() {
 	[ "$(ios "$1" "$2")" -gt "$3" ]

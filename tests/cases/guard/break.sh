@@ -10,20 +10,6 @@
 . tests/guest/guard.sh
 programs loopdev pattern keeper other
 
-broke() {
-	[ "$(broken "$1")" -gt "$2" ]
-}
-
-# breaks WHAT COMMAND... - while writes are in flight
-breaks() {
-	local what=$1 before
-	shift
-	wait_mapped "$dev"
-	before=$(broken "$dev")
-	check "$fs: $what" "$@"
-	broke "$dev" "$before" || fail "$fs: $what: the lease was not broken"
-}
-
 another_device() {
 	local device
 	device=$(attach --read-only "$MNT/image")

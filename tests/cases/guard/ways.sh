@@ -10,17 +10,6 @@
 . tests/guest/guard.sh
 programs loopdev pattern other keeper
 
-# breaks WHAT COMMAND... - the map; it comes back
-breaks() {
-	local what=$1 before
-	shift
-	wait_mapped "$dev"
-	before=$(broken "$dev")
-	check "$fs: $what" "$@"
-	[ "$(broken "$dev")" -gt "$before" ] || fail "$fs: $what: the lease was not broken"
-	wait_mapped "$dev"
-}
-
 # not_mapped WHY
 not_mapped() {
 	wait_until 20 grep -q "$1" "/sys/block/${dev#/dev/}/loop/mapped_reason"
