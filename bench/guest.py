@@ -74,6 +74,8 @@ SPARSE_TARGETS = [
     Target("loop-direct", "loop", True),
 ]
 SPARSE_IMAGE = "/mnt/bench/sparse"
+BLOCKS = IMAGE_SIZE // 4096
+ANYWHERE = ["--norandommap=1", "--randseed=2"]  # fio, otherwise, writes no block twice
 starting_switches = 0
 PATTERNS = ["randread", "randwrite"]
 DEPTHS = [1, 32]
@@ -284,21 +286,35 @@ class Attached:
             detach(self.devices)
 
 
+class HalfWritten:
+    """The same, with an image that is sparse, and of which half is written, in no order."""
+
+    def __init__(self, target):
+        self.target = target
+
+    def __enter__(self):
+        with open(SPARSE_IMAGE, "w") as file:
+            file.truncate(IMAGE_SIZE)
+        self.device = attach_file(self.target, SPARSE_IMAGE)
+        fio(self.device, "randwrite", 32, BLOCKS // 2, "--randseed=1")
+        os.sync()
+        if self.target.mapped:
+            folder = f"/sys/block/{os.path.basename(self.device)}/loop"
+            wait_until_mapped(folder, IMAGE_SIZE // 2)
+        return self.device
+
+    def __exit__(self, *_):
+        detach_device(self.device)
+        os.unlink(SPARSE_IMAGE)
+
+
 def measure_sparse(target, depth):
-    """Half of the blocks of a sparse image are written, in no order; then any of all of them."""
-    blocks = IMAGE_SIZE // 4096
-    with open(SPARSE_IMAGE, "w") as file:
-        file.truncate(IMAGE_SIZE)
-    device = attach_file(target, SPARSE_IMAGE)
-    fio(device, "randwrite", 32, blocks // 2, "--randseed=1")
-    os.sync()
-    if target.mapped:
-        wait_until_mapped(f"/sys/block/{os.path.basename(device)}/loop", IMAGE_SIZE // 2)
-    result = measure(device, "randwrite", depth, blocks // 2, "--norandommap=1", "--randseed=2")
-    detach_device(device)
-    allocated = os.stat(SPARSE_IMAGE).st_blocks * 512 // 4096
-    os.unlink(SPARSE_IMAGE)
-    return {**result, "allocated": (allocated - blocks // 2) / (blocks // 2)}
+    """Writes to any block of an image that is half written."""
+    with HalfWritten(target) as device:
+        before = os.stat(SPARSE_IMAGE).st_blocks
+        result = measure(device, "randwrite", depth, BLOCKS // 2, *ANYWHERE)
+        allocated = (os.stat(SPARSE_IMAGE).st_blocks - before) * 512 // 4096
+    return {**result, "allocated": allocated / (BLOCKS // 2)}
 
 
 def describe():

@@ -30,6 +30,7 @@ PERF_RECORD_LOST, PERF_RECORD_SAMPLE = 2, 9
 PERF_EVENT_IOC_ENABLE, PERF_EVENT_IOC_DISABLE = 0x2400, 0x2401
 PERF_CONTEXT_MAX = (1 << 64) - 4095  # from here on, marks in a call chain and no addresses
 KERNEL = 1 << 63
+SPARSE = "sparse"  # writes to an image that is half written
 # perf_event_attr: type, size, config, sample_period, sample_type, read_format, flags, the rest 0
 ATTR = struct.Struct("=IIQQQQQ88x")
 DISABLED = 1
@@ -115,17 +116,28 @@ def functions(chain, symbols):
     return names if chain and chain[0] >= KERNEL else ["(user space)"]
 
 
-def profile(path, pattern, depth, ios):
+def place(target, pattern):
+    return guest.HalfWritten(target) if pattern == SPARSE else guest.Attached(target)
+
+
+def fio_options(path, pattern, depth, ios):
+    if pattern == SPARSE:
+        return path, "randwrite", depth, ios, *guest.ANYWHERE
+    return path, pattern, depth, ios
+
+
+def profile(target, pattern, depth, ios):
     """Samples of fio's I/O: by thread, by function, and by function with what it calls."""
     threads, alone, within = collections.Counter(), collections.Counter(), collections.Counter()
     symbols = Symbols()
     for period in PERIODS:
-        guest.forget_pages()
-        with Sampler(period) as sampler:
-            command = guest.fio_command(path, pattern, depth, ios)
-            fio = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-            if fio.wait():
-                sys.exit("sample.py: fio failed")
+        with place(target, pattern) as path:
+            guest.forget_pages()
+            with Sampler(period) as sampler:
+                command = guest.fio_command(*fio_options(path, pattern, depth, ios))
+                fio = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+                if fio.wait():
+                    sys.exit("sample.py: fio failed")
         # The idle loop, we, and the process that starts fio's job, are there to set up.
         setting_up = {0, os.getpid(), fio.pid}
         for process, thread, chain in sampler.samples():
@@ -150,7 +162,7 @@ def show(title, columns, least):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("pattern", choices=guest.PATTERNS)
+    p.add_argument("pattern", choices=[*guest.PATTERNS, SPARSE])
     p.add_argument("depth", type=int)
     p.add_argument("targets", nargs="+", choices=[target.name for target in guest.TARGETS])
     p.add_argument("--ios", type=int, default=5_000)
@@ -161,10 +173,10 @@ def main():
     targets = {target.name: target for target in guest.TARGETS}
     plain, results = [], []
     for name in args.targets:
-        with guest.Attached(targets[name]) as path:
-            cell = path, args.pattern, args.depth, args.ios
-            plain.append(guest.measure(*cell))
-            counters = profile(*cell)
+        cell = args.pattern, args.depth, args.ios
+        with place(targets[name], args.pattern) as path:
+            plain.append(guest.measure(*fio_options(path, *cell)))
+        counters = profile(targets[name], *cell)
         scale = plain[-1]["instructions"] / counters[0].total()
         scaled = [{name: count * scale for name, count in c.items()} for c in counters]
         results.append([collections.Counter(counts) for counts in scaled])
