@@ -40,6 +40,8 @@ is "without the flag there are none" "$(glob "${device}p?")" ""
 udev_settle
 check "partx adds them" partx -a "$device"
 is "all three" "$(glob "${device}p?")" "${device}p1 ${device}p2 ${device}p3"
+# It looks at each, and none that is open goes
+udev_settle
 check "partx removes them" partx -d "$device"
 detach "$device"
 
