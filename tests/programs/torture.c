@@ -9,7 +9,9 @@
  * Every sector of 512 bytes says whose it is: of which run, what place, which generation. The first three quarters of the
  * device are protected: each sector has one thread that writes it, and at any time it holds what was written last.
  * The rest is sacrificed: others change it in the image too, and it may hold anything of theirs, or zeroes, but nobody
- * else's. Behind the device's end the image has a tail that comes and goes.
+ * else's. Its last quarter is written by others only: where a page is dirtied through mmap() while a direct write to the
+ * same place ends, the kernel has the next fsync fail (dio_warn_stale_pagecache()), and so the device's next flush. Behind
+ * the device's end the image has a tail that comes and goes.
  *
  * Others do to the image, in bursts, what a file system has to offer: above all they move the protected blocks
  * (EXT4_IOC_MOVE_EXT, reflink and dedupe, exchange of ranges), which keeps their content, and at once fill the blocks
@@ -57,7 +59,7 @@ static const char * const kinds[] = { "?", "the device's, protected", "the devic
 
 static const char *device, *image;
 static char dir[256], sysfs[256], disk_stat[64];
-static uint64_t seed = 1, run, size, prot;	/* bytes */
+static uint64_t seed = 1, run, size, prot, others;	/* bytes */
 static unsigned int jobs = 2, hostiles = 3, depth = 8, discards_of_1000 = 4, slow, patience = 90, chunks, sector_size, grain = 1;
 static bool read_only, broken_rules, at_once;
 static int mount_fd;
@@ -495,15 +497,16 @@ static void *sacrifice_thread(void *arg)
 
 	(void)arg;
 	while (!leaving) {
-		uint64_t pos = prot + BLOCK * below(&r, (size - prot) / BLOCK);
+		bool write = !read_only && below(&r, 2);
+		uint64_t end = write ? others : size, pos = prot + BLOCK * below(&r, (end - prot) / BLOCK);
 		size_t len = BLOCK * (1 + below(&r, CHUNK / BLOCK));
 		ssize_t n;
 		int i;
 
-		if (len > size - pos)
-			len = size - pos;
+		if (len > end - pos)
+			len = end - pos;
 		doing(t, "I/O to the sacrificed range");
-		if (!read_only && below(&r, 2)) {
+		if (write) {
 			stamp(buf, len, SACRIFICED, pos / SECTOR, gen++);
 			for (i = 0; (n = pwrite(fd, buf, len, (off_t)pos)) < 0 && errno == ENOSPC && i < 250; i++)
 				usleep(20000);
@@ -739,9 +742,9 @@ static int op_ftruncate(struct hostile *h)
 	return ret_close(fd, ftruncate(fd, (off_t)(size + below(&h->r, TAIL))));
 }
 
-static uint64_t pick_sacrificed(struct hostile *h, size_t *len)
+static uint64_t pick_sacrificed(struct hostile *h, size_t *len, uint64_t from)
 {
-	uint64_t pos = prot + BLOCK * grain * below(&h->r, (size - prot) / BLOCK / grain);
+	uint64_t pos = from + BLOCK * grain * below(&h->r, (size - from) / BLOCK / grain);
 
 	*len = BLOCK * grain * (1 + below(&h->r, 64 / grain));
 	if (*len > size - pos)
@@ -756,7 +759,7 @@ static int op_hole(struct hostile *h)
 		FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 	};
 	size_t len;
-	uint64_t pos = pick_sacrificed(h, &len);
+	uint64_t pos = pick_sacrificed(h, &len, prot);
 	int fd = open_image(h, O_RDWR);
 
 	return ret_close(fd, fallocate(fd, modes[below(&h->r, 4)], (off_t)pos, (off_t)len));
@@ -791,7 +794,7 @@ static int op_shift(struct hostile *h)
 static int op_mmap_write(struct hostile *h)
 {
 	size_t len;
-	uint64_t pos = pick_sacrificed(h, &len);
+	uint64_t pos = pick_sacrificed(h, &len, others);
 	int fd = open_image(h, O_RDWR);
 	void *map = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)pos);
 
@@ -952,7 +955,7 @@ static int op_clone_in(struct hostile *h)
 {
 	struct file_clone_range range = { h->copy, 0, 0, 0 };
 	size_t len;
-	uint64_t pos = pick_sacrificed(h, &len);
+	uint64_t pos = pick_sacrificed(h, &len, prot);
 	int fd;
 
 	if (len > MOVE_MOST * BLOCK)
@@ -978,7 +981,7 @@ static int op_copy_range(struct hostile *h)
 		to = 0;
 		return ret_close(fd, copy_file_range(fd, &from, h->copy, &to, len, 0));
 	}
-	to = (loff_t)pick_sacrificed(h, &len);
+	to = (loff_t)pick_sacrificed(h, &len, prot);
 	if (len > 16 * BLOCK)
 		len = 16 * BLOCK;
 	stamp(h->buf, len, DONATED, 0, rnd(&h->r));
@@ -1485,6 +1488,7 @@ int main(int argc, char **argv)
 		find_out();
 	}
 	prot = size / 4 * 3 / CHUNK * CHUNK;
+	others = size - (size - prot) / 4 / CHUNK * CHUNK;
 	if (init) {
 		prepare_image(aligned(CHUNK));
 		return 0;
