@@ -21,6 +21,7 @@ packages=(
 	# file systems and block devices
 	btrfs-progs dmsetup dosfstools e2fsprogs f2fs-tools fdisk fio fuse2fs fuse3 bindfs gdisk parted
 	xfsprogs libaio-dev liburing-dev nbd-client
+	nfs-kernel-server
 )
 
 stamp=$(cat "$0" "$PROJECT/scripts/guest-root-files.sh" | sha256sum)

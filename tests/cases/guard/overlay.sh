@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: an image that is also a file of an overlay's upper layer, truncated by its path in the overlay without an open: the map is given up, and nothing is written to blocks that another file has got
+# shows: an image that is also a file of an overlay: who opens it by its path in the overlay breaks the lease, and so does who truncates it there without an open; nothing is written to blocks that another file has got
 # modes: side-by-side
 # machines: stable-side-by-side
 # timeout: 400
@@ -13,9 +13,15 @@ for fs in ext4 xfs; do
 	begin_fs "$fs"
 	mkdir -p "$MNT/lower" "$MNT/upper" "$MNT/work" "$WORK/merged"
 	written "$MNT/upper/image" 16M 1
+	written "$MNT/lower/below" 2M 5
 	mount_at overlay "$WORK/merged" -t overlay \
 		-o "lowerdir=$MNT/lower,upperdir=$MNT/upper,workdir=$MNT/work"
+	dev=$(attach "$MNT/lower/below")
+	breaks "a reader of the lower layer's" dd if="$WORK/merged/below" of=/dev/null bs=1M status=none
+	detach "$dev"
 	dev=$(attach "$MNT/upper/image")
+	breaks "a reader of the upper layer's" dd if="$WORK/merged/image" of=/dev/null bs=1M status=none
+	breaks "a writer" pattern write -q -s 1 "$WORK/merged/image" 1M
 	wait_mapped "$dev"
 	before=$(broken "$dev")
 	check "$fs: truncate by the overlay's path" other truncate "$WORK/merged/image" 4M

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: images on file systems with small blocks, clusters, and without extents are mapped and written to where they are; a file whose data ext4 journals is not
+# shows: images on file systems with small blocks, clusters, and without extents are mapped and written to where they are; a file whose data ext4 journals or keeps in the inode is not, nor is a realtime file
 # modes: side-by-side
 # machines: lts-side-by-side
 # timeout: 400
@@ -37,6 +37,13 @@ works() {
 	check "$what: the neighbour" pattern check -q -s 7 "$MNT/neighbour" 2M
 }
 
+# not_mapped WHAT
+not_mapped() {
+	sleep 0.5
+	is "$1: bytes mapped" "$(attr "$dev" loop/mapped_bytes)" 0
+	goes_through_file "$1" "$dev"
+}
+
 begin_fs ext4 -b 1024
 works "ext4, blocks of 1024"
 end_fs
@@ -56,8 +63,30 @@ unmount "$MNT"
 mount -o data=journal /dev/mapper/below "$MNT"
 written "$MNT/image" 2M 1
 dev=$(attach "$MNT/image")
-sleep 0.5
-is "a file whose data is journalled" "$(attr "$dev" loop/mapped) $(attr "$dev" loop/mapped_bytes)" "0 0"
-goes_through_file "a file whose data is journalled" "$dev"
+not_mapped "a file whose data is journalled"
 detach "$dev"
 end_fs
+
+begin_fs ext4 -O inline_data -I 1024
+written "$MNT/image" 512 1
+matches "a file in its inode" "$(lsattr "$MNT/image" | cut -d " " -f 1)" "*N*"
+dev=$(attach "$MNT/image")
+not_mapped "a file in its inode"
+check "a file in its inode: written" dd if=/dev/urandom of="$dev" bs=512 count=1 oflag=direct status=none
+check "a file in its inode: what the device has" cmp "$dev" "$MNT/image"
+detach "$dev"
+end_fs
+
+# The addresses of its blocks are another disk's
+carve "$(the_disk 1)" realtime 700 100
+make_fs xfs /dev/mapper/below -K -r rtdev=/dev/mapper/realtime
+mount_at /dev/mapper/below "$WORK/realtime" -o rtdev=/dev/mapper/realtime
+touch "$WORK/realtime/image"
+check "a realtime file" xfs_io -c "chattr +r" "$WORK/realtime/image"
+written "$WORK/realtime/image" 2M 1
+dev=$(attach "$WORK/realtime/image")
+not_mapped "a realtime file"
+check "a realtime file: written" pattern write -d -q -s 2 "$dev" 2M
+detach "$dev"
+check "a realtime file: what it holds" pattern check -q -s 2 "$WORK/realtime/image" 2M
+unmount "$WORK/realtime"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: less usual ways to change an image, or to hold it open, break the map, and lose nothing of what is written to the device meanwhile: copying in and out, splice, sendfile, allocation, written zeroes, swapon, inode flags, the boot loader's inode, files fixed in an io_uring
+# shows: less usual ways to change an image, or to hold it open, break the map, and lose nothing of what is written to the device meanwhile: copying in and out, splice, sendfile, allocation, written zeroes, swapon, inode flags, extents or none, the boot loader's inode, files fixed in an io_uring
 # modes: side-by-side
 # machines: stable-side-by-side
 # cpus: 2
@@ -86,6 +86,16 @@ for fs in ext4 xfs; do
 	detach "$dev"
 
 	if [ "$fs" = ext4 ]; then
+		# EXT4_IOC_MIGRATE is one half of the latter; without extents only very small files can go on
+		written "$MNT/small" 48k 4
+		dev=$(attach "$MNT/small")
+		breaks "chattr -e" chattr -e "$MNT/small"
+		goes_mapped "without extents" "$dev"
+		breaks "chattr +e" chattr +e "$MNT/small"
+		goes_mapped "with extents again" "$dev"
+		check "what it holds" pattern check -d -q -s 4 "$dev" 48k
+		detach "$dev"
+
 		rm "$MNT/image"
 		written "$MNT/image" 4M 1
 		dev=$(attach "$MNT/image")

@@ -1,0 +1,66 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: an image whose file system is exported by nfsd: a client's reads, writes, truncates (SETATTR, with no open in NFSv3) and its holding it open (NFSv4) break the lease, and nothing is written to blocks that another file has got
+# modes: side-by-side
+# machines: stable-side-by-side
+# timeout: 400
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+. tests/guest/guard.sh
+programs loopdev pattern other keeper
+
+stop_nfsd() {
+	exportfs -au || true
+	rpc.nfsd 0 || true
+	killall -q rpc.mountd rpcbind || true
+}
+
+ip link set lo up
+modprobe nfsd
+mount_at nfsd /proc/fs/nfsd -t nfsd
+mkdir -p /run/rpcbind /var/lib/nfs/v4recovery
+later stop_nfsd
+rpcbind -w
+rpc.mountd
+rpc.nfsd 2
+
+for fs in ext4 xfs; do
+	begin_mapped "$fs" 16M
+	check "$fs: exported" exportfs -o rw,no_root_squash,no_subtree_check,insecure "127.0.0.1:$MNT"
+	for version in 3 4; do
+		mount_at "127.0.0.1:$MNT" "$WORK/nfs$version" -t nfs -o "vers=$version,nolock,tcp,noac,lookupcache=none"
+	done
+	begin_writes "$dev" 4M -b 16k -t 2
+	for version in 3 4; do
+		client=$WORK/nfs$version
+		breaks "NFSv$version READ" dd if="$client/image" of=/dev/null bs=64k skip=64 count=8 iflag=direct status=none
+		breaks "NFSv$version WRITE" pattern write -d -q -b 64k -s 1 -o 8M "$client/image" 1M
+	done
+	wait_mapped "$dev"
+	exec 9<"$WORK/nfs4/image"
+	is "$fs: while a client has it open" "$(attr "$dev" loop/mapped_reason)" "someone else has the image open"
+	exec 9<&-
+	end_writes "$fs: what was written meanwhile"
+	wait_mapped "$dev"
+	before=$(broken "$dev")
+	check "$fs: NFSv3 SETATTR" other truncate "$WORK/nfs3/image" 8M
+	[ "$(broken "$dev")" -gt "$before" ] || fail "$fs: SETATTR broke no lease"
+	is "$fs: as long as the client says" "$(stat -c %s "$MNT/image")" $((8 << 20))
+	# What is free is taken, what was cut off with it
+	sync
+	free=$(($(stat -f -c '%a * %S' "$MNT") >> 20))
+	check "$fs: a file in its place" fallocate -l $((free - 8))M "$MNT/filler"
+	check "$fs: and another" written "$MNT/neighbour" 6M 7
+	sync
+	pattern write -d -q -b 64k -s 2 -o 8M "$dev" 8M || true
+	drop_caches
+	check "$fs: the neighbour has nothing of the image" pattern check -q -s 7 "$MNT/neighbour" 6M
+	check "$fs: what is left of the image" keeper check -b 16k -m "$WORK/model" "$MNT/image" 4M
+	for version in 3 4; do
+		unmount "$WORK/nfs$version"
+	done
+	detach "$dev"
+	exportfs -u "127.0.0.1:$MNT"
+	exportfs -f
+	end_fs
+done
