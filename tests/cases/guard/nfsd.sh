@@ -12,16 +12,19 @@ programs loopdev pattern other keeper
 stop_nfsd() {
 	exportfs -au || true
 	rpc.nfsd 0 || true
-	killall -q rpc.mountd rpcbind || true
+	killall -q nfsdcld rpc.mountd rpcbind || true
 }
 
 ip link set lo up
 modprobe nfsd
 mount_at nfsd /proc/fs/nfsd -t nfsd
-mkdir -p /run/rpcbind /var/lib/nfs/v4recovery
+mount_at sunrpc /run/rpc_pipefs -t rpc_pipefs
+mkdir -p /run/rpcbind /var/lib/nfs/nfsdcld
 later stop_nfsd
 rpcbind -w
 rpc.mountd
+# It knows of no clients of an earlier life, so none is waited for
+nfsdcld
 rpc.nfsd 2
 
 for fs in ext4 xfs; do
