@@ -9,9 +9,9 @@
  * Every sector of 512 bytes says whose it is: of which run, what place, which generation. The first three quarters of the
  * device are protected: each sector has one thread that writes it, and at any time it holds what was written last.
  * The rest is sacrificed: others change it in the image too, and it may hold anything of theirs, or zeroes, but nobody
- * else's. Its last quarter is written by others only: where a page is dirtied through mmap() while a direct write to the
- * same place ends, the kernel has the next fsync fail (dio_warn_stale_pagecache()), and so the device's next flush. Behind
- * the device's end the image has a tail that comes and goes.
+ * else's. Its last quarter the device leaves to them: what they write there through the page cache collides with direct I/O to
+ * the same place, as the kernel says, by an EIO for the I/O (iomap: IOMAP_DELALLOC) or for the next fsync
+ * (dio_warn_stale_pagecache()). Behind the device's end the image has a tail that comes and goes.
  *
  * Others do to the image, in bursts, what a file system has to offer: above all they move the protected blocks
  * (EXT4_IOC_MOVE_EXT, reflink and dedupe, exchange of ranges), which keeps their content, and at once fill the blocks
@@ -497,16 +497,15 @@ static void *sacrifice_thread(void *arg)
 
 	(void)arg;
 	while (!leaving) {
-		bool write = !read_only && below(&r, 2);
-		uint64_t end = write ? others : size, pos = prot + BLOCK * below(&r, (end - prot) / BLOCK);
+		uint64_t pos = prot + BLOCK * below(&r, (others - prot) / BLOCK);
 		size_t len = BLOCK * (1 + below(&r, CHUNK / BLOCK));
 		ssize_t n;
 		int i;
 
-		if (len > end - pos)
-			len = end - pos;
+		if (len > others - pos)
+			len = others - pos;
 		doing(t, "I/O to the sacrificed range");
-		if (write) {
+		if (!read_only && below(&r, 2)) {
 			stamp(buf, len, SACRIFICED, pos / SECTOR, gen++);
 			for (i = 0; (n = pwrite(fd, buf, len, (off_t)pos)) < 0 && errno == ENOSPC && i < 250; i++)
 				usleep(20000);
@@ -981,7 +980,7 @@ static int op_copy_range(struct hostile *h)
 		to = 0;
 		return ret_close(fd, copy_file_range(fd, &from, h->copy, &to, len, 0));
 	}
-	to = (loff_t)pick_sacrificed(h, &len, prot);
+	to = (loff_t)pick_sacrificed(h, &len, others);
 	if (len > 16 * BLOCK)
 		len = 16 * BLOCK;
 	stamp(h->buf, len, DONATED, 0, rnd(&h->r));
