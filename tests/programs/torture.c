@@ -1320,6 +1320,7 @@ static void burst(struct rng *r, unsigned int allowed)
 {
 	uint64_t mapped, ios, most;
 	double start;
+	bool few;
 
 	/* At times in the middle of being mapped. */
 	wait_mapped(at_once ? 0 : below(r, 4) ? size / 4 : below(r, 2));
@@ -1329,9 +1330,10 @@ static void burst(struct rng *r, unsigned int allowed)
 		usleep(1000);
 
 	/* Two times in three one thing only, and nothing that breaks the lease before it. */
-	most = operations + 1 + below(r, below(r, 5) ? 16 : 200);
+	few = broken_rules || below(r, 5);
+	most = operations + 1 + below(r, few ? 16 : 1000);
 	open_ops = below(r, 3) ? 1U << pick_op(r, allowed) : allowed;
-	for (start = seconds(); operations < most && seconds() < start + 0.3;)
+	for (start = seconds(); operations < most && seconds() < start + (few ? 0.3 : 3);)
 		usleep(500);
 	open_ops = 0;
 	bursts++;
