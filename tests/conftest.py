@@ -222,7 +222,8 @@ class CaseItem(pytest.Item):
     def __init__(self, *, needs, headers, **kwargs):
         super().__init__(**kwargs)
         self.needs = needs
-        self.case_timeout = float(headers["timeout"])
+        # LONG times as much of what is random (more() in tests/programs/lib.sh)
+        self.case_timeout = float(headers["timeout"]) * float(os.environ.get("LONG", "1"))
         self.shows = headers["shows"]
         self.module = headers["module"]
         self.machine = None

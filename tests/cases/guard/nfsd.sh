@@ -4,6 +4,7 @@
 # modes: side-by-side
 # machines: stable-side-by-side
 # timeout: 400
+# debug: no
 . tests/guest/lib.sh
 . tests/programs/lib.sh
 . tests/guest/guard.sh
