@@ -118,6 +118,8 @@ static bool look_up_gap(struct batch *batch, sector_t pos, sector_t end,
 		if (data < 0)
 			return true;
 		pos = max_t(sector_t, pos, data >> SECTOR_SHIFT);
+		if (pos >= end)
+			return true;
 		data = vfs_llseek(file, (loff_t)pos << SECTOR_SHIFT, SEEK_HOLE);
 		if (data < 0)
 			return true;
