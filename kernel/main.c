@@ -58,7 +58,7 @@ module_param_cb(hw_queue_depth, &queue_depth_ops, &floop_queue_depth, 0444);
 MODULE_PARM_DESC(hw_queue_depth, "I/Os of a device that have memory in reserve, and that may wait in the file system at once. Default: 128");
 
 module_param_named(mapping, floop_map_default, bool, 0644);
-MODULE_PARM_DESC(mapping, "Map images to the disk where that is safe, unless told otherwise for a device. Default: no");
+MODULE_PARM_DESC(mapping, "Map images to the disk where that is safe, unless told otherwise for a device. Default: yes");
 
 module_param_named(map_memory, floop_map_mib, uint, 0644);
 MODULE_PARM_DESC(map_memory, "MiB of memory that the map of an image may take at most; what doesn't fit goes through the file system. Default: 64");

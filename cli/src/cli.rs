@@ -33,6 +33,7 @@ Examples:
   floop attach --offset 1M --size-limit 512M disk.img    one partition of an image
   floop attach --direct on --sector-size 4096 disk.img   direct I/O or an error
   floop attach --mapping on disk.img                     I/O past the file system or an error
+  floop attach --mapping off disk.img                    every I/O through the file system
   floop attach --driver loop disk.img                    the loop driver, though floop is there";
 
 const DETACH_EXAMPLES: &str = "\

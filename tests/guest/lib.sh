@@ -46,7 +46,7 @@ set_mapping() {
 	echo "$1" >"/sys/module/$MODULE/parameters/mapping"
 }
 
-# map_images - they are, until the case ends; by default they aren't
+# map_images - they are, until the case ends; otherwise they aren't here, whatever the module's default
 map_images() {
 	later set_mapping "$(cat "/sys/module/$MODULE/parameters/mapping")"
 	set_mapping 1

@@ -157,9 +157,15 @@ class Machine:
         self.disks = empty_disks()
         if self.mode == "in-tree":
             subprocess.run(["modprobe", "loop"], check=True)
+        self.map_nothing()
         self.parameters = self.read_parameters()
         self.mounts = mounts()
         self.devices = self.numbers()
+
+    def map_nothing(self):
+        """Most cases are about the file path; the others turn mapping on (map_images)."""
+        with contextlib.suppress(FileNotFoundError):  # of ours alone
+            pathlib.Path(f"/sys/module/{self.module}/parameters/mapping").write_text("N")
 
     def module_file(self):
         return f"{self.project}/build/modules/{os.uname().release}/{self.module}.ko"
@@ -233,6 +239,7 @@ class Machine:
         """Loaded, with the parameters and the devices it had at the start."""
         left = []
         control = f"/dev/{self.prefix}-control"
+        self.map_nothing()
         if self.read_parameters() != self.parameters or not os.path.exists(control):
             left.append(f"module {self.module} not loaded as it was")
             subprocess.run(["rmmod", self.module], check=False, capture_output=True)
@@ -244,6 +251,7 @@ class Machine:
                 if os.path.exists(control):
                     break
                 time.sleep(0.1)
+            self.map_nothing()
         # Devices added or removed on the way are fine, and put right quietly.
         with loopctl.Control(self.prefix) as c:
             for n in self.numbers() - self.devices:

@@ -45,6 +45,9 @@ is "no major number" "$(grep -c " $PREFIX\$" /proc/devices || true)" 0
 is "no folder in /sys/module" "$(glob "/sys/module/$MODULE")" ""
 is "no threads" "$(pgrep "R-$PREFIX" || true)" ""
 
+load
+is "mapping, unless told otherwise" "$(cat "/sys/module/$MODULE/parameters/mapping")" Y
+unload
 load max_loop=3
 is "max_loop=3: devices" "$(devices)" 3
 unload
