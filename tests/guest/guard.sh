@@ -80,6 +80,20 @@ breaks() {
 	[ "$(broken "$dev")" -gt "$before" ] || fail "$fs: $what: the lease was not broken"
 }
 
+# nothing_lands OFFSET SIZE - of a write to the device, in the blocks that the image had there and that others get now. $fs
+nothing_lands() {
+	local free
+	# What is free is taken, what was cut off with it
+	sync
+	free=$(($(stat -f -c '%a * %S' "$MNT") >> 20))
+	check "$fs: a file in its place" fallocate -l $((free - 10))M "$MNT/filler"
+	check "$fs: and another" written "$MNT/neighbour" 6M 7
+	sync
+	pattern write -d -q -b 64k -s 2 -o "$1" "$dev" "$2" || true
+	drop_caches
+	check "$fs: the neighbour has nothing of the image" pattern check -q -s 7 "$MNT/neighbour" 6M
+}
+
 # more_ios DEVICE mapped|file THAN
 more_ios() {
 	[ "$(ios "$1" "$2")" -gt "$3" ]

@@ -50,15 +50,7 @@ for fs in ext4 xfs; do
 	check "$fs: NFSv3 SETATTR" other truncate "$WORK/nfs3/image" 8M
 	[ "$(broken "$dev")" -gt "$before" ] || fail "$fs: SETATTR broke no lease"
 	is "$fs: as long as the client says" "$(stat -c %s "$MNT/image")" $((8 << 20))
-	# What is free is taken, what was cut off with it
-	sync
-	free=$(($(stat -f -c '%a * %S' "$MNT") >> 20))
-	check "$fs: a file in its place" fallocate -l $((free - 8))M "$MNT/filler"
-	check "$fs: and another" written "$MNT/neighbour" 6M 7
-	sync
-	pattern write -d -q -b 64k -s 2 -o 8M "$dev" 8M || true
-	drop_caches
-	check "$fs: the neighbour has nothing of the image" pattern check -q -s 7 "$MNT/neighbour" 6M
+	nothing_lands 8M 8M
 	check "$fs: what is left of the image" keeper check -b 16k -m "$WORK/model" "$MNT/image" 4M
 	for version in 3 4; do
 		unmount "$WORK/nfs$version"

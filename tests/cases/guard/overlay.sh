@@ -26,15 +26,7 @@ for fs in ext4 xfs; do
 	before=$(broken "$dev")
 	check "$fs: truncate by the overlay's path" other truncate "$WORK/merged/image" 4M
 	is "$fs: as long as the overlay says" "$(stat -c %s "$MNT/upper/image")" $((4 << 20))
-	# What is free is taken, what was cut off with it
-	sync
-	free=$(($(stat -f -c '%a * %S' "$MNT") >> 20))
-	check "$fs: a file in its place" fallocate -l $((free - 12))M "$MNT/filler"
-	check "$fs: and another" written "$MNT/neighbour" 8M 7
-	sync
-	pattern write -d -q -b 64k -s 2 -o 4M "$dev" 12M || true
-	drop_caches
-	check "$fs: the neighbour has nothing of the image" pattern check -q -s 7 "$MNT/neighbour" 8M
+	nothing_lands 4M 12M
 	[ "$(broken "$dev")" -gt "$before" ] || fail "$fs: the lease was not broken"
 	detach "$dev"
 	unmount "$WORK/merged"
