@@ -64,6 +64,7 @@ mount -o data=journal /dev/mapper/below "$MNT"
 written "$MNT/image" 2M 1
 dev=$(attach "$MNT/image")
 not_mapped "a file whose data is journalled"
+is "a file whose data is journalled: mapped" "$(attr "$dev" loop/mapped)" 0
 detach "$dev"
 end_fs
 
