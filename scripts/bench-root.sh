@@ -1,0 +1,65 @@
+#!/bin/bash
+# Make build/bench.img, the disk image that ./vm --bench boots: the guest root and what the
+# benchmarks compare floop with (qemu-nbd) and run on it (PostgreSQL, SQLite). An image of
+# its own, so that the tests' doesn't pay for it. Made again when this script or the guest root
+# changes.
+
+. "$(dirname "$0")/lib.sh"
+"$PROJECT/scripts/guest-root.sh"
+locked bench-root
+
+packages=(
+	postgresql        # has pgbench
+	qemu-utils        # qemu-nbd
+	sqlite3
+)
+
+stamp=$(cat "$0" "$ROOT/floop/stamp" | sha256sum)
+[ "$(cat "$BUILD/bench.stamp" 2> /dev/null)" = "$stamp" ] && [ -s "$BUILD/bench.img" ] && exit 0
+
+new=$BUILD/bench-root.new
+
+copy()
+{
+	as_root rm -rf "$new"
+	as_root cp -a --reflink=auto "$ROOT" "$new"
+}
+
+# The package would make a database of its own, and start it; the benchmark makes its own.
+install_packages()
+{
+	as_root unshare --mount --fork bash -euc '
+		root=$1
+		shift
+		mount --make-rprivate /
+		mount -t proc proc "$root/proc"
+		mount -t tmpfs tmpfs "$root/tmp"
+		mkdir -p "$root/etc/postgresql-common"
+		echo "create_main_cluster = false" > "$root/etc/postgresql-common/createcluster.conf"
+		printf "#!/bin/sh\nexit 101\n" > "$root/usr/sbin/policy-rc.d"
+		chmod +x "$root/usr/sbin/policy-rc.d"
+		export DEBIAN_FRONTEND=noninteractive UCF_FORCE_CONFFOLD=1 INITRD=No LC_ALL=C.UTF-8
+		cp /etc/resolv.conf "$root/etc/resolv.conf"
+		chroot "$root" apt-get update
+		chroot "$root" apt-get install -y --no-install-recommends "$@"
+		chroot "$root" apt-get clean
+		rm -rf "$root/var/lib/apt/lists" "$root/usr/sbin/policy-rc.d"
+		' install_packages "$new" "${packages[@]}"
+}
+
+# As the guest root's image: no journal, 1 GiB to spare, sparse.
+image()
+{
+	local size
+	size=$(as_root du -sm --apparent-size "$new" | cut -f 1)
+	as_root rm -f "$BUILD/bench.img.new"
+	as_root mke2fs -q -t ext4 -O ^has_journal -E lazy_itable_init=1 -L floop-root \
+		-d "$new" "$BUILD/bench.img.new" "$((size * 5 / 4 + 1024))M"
+}
+
+step "bench root: a copy of the guest root" copy
+step "bench root: ${packages[*]}" install_packages
+step "bench root: a disk image of it" image
+as_root rm -rf "$new"
+as_root mv "$BUILD/bench.img.new" "$BUILD/bench.img"
+printf '%s\n' "$stamp" > "$BUILD/bench.stamp"
