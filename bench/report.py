@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""The results of `make bench` as tables: in the terminal, in a Markdown page, or as an HTML page.
+
+Each figure is the median (least..most) of its rounds. Ratios are the medians of those within a
+round. "–" isn't measured.
+"""
+
+import argparse
+import sys
+import textwrap
+from pathlib import Path
+
+import figures as fig
+
+RESULTS = Path(__file__).resolve().parent.parent / "build/bench/results.json"
+WIDTH = 120
+BEGIN, END = "<!-- bench -->", "<!-- end of bench -->"
+
+
+def values_and_ratios(results, figures, name, measure):
+    """A measure's rows of values, and its rows of ratios: (peer, [text of each cell] or reason)."""
+    table = results["tables"][name]
+    about = table["measures"][measure]
+    references = fig.references(results, figures, name, measure)
+    values, ratios = [], []
+    for peer, reason in fig.rows(results, figures, name):
+        if reason:
+            values.append((peer, reason))
+            continue
+        of = {cell: figures.get((name, measure, cell, peer), {}) for cell in table["cells"]}
+        values.append((peer, [fig.form_spread(of[cell], about) for cell in table["cells"]]))
+        ratios.append((peer, []))
+        for cell in table["cells"]:
+            each = [
+                fig.form_ratio(
+                    fig.ratios(of[cell], figures.get((name, measure, cell, other), {}), about)
+                )
+                for other in references
+            ]
+            ratios[-1][1].append(" / ".join(each))
+    return values, ratios if references else []
+
+
+def to_what(results, references):
+    """What the two ratios of a cell are to."""
+    return " / ".join(f"to {results['peers'][peer]['title']}" for peer in references)
+
+
+def aligned(results, header, rows):
+    """Rows under a header in columns, in as few blocks as keep within the terminal's width."""
+    titles = [results["peers"][peer]["title"] for peer, _ in rows]
+    first = max(map(len, titles))
+    measured = [cells for _, cells in rows if isinstance(cells, list)]
+    widths = [max(map(len, column)) for column in zip(header, *measured, strict=True)]
+    for size in range(len(header), 0, -1):
+        starts = range(0, len(header), size)
+        if all(first + sum(2 + w for w in widths[at : at + size]) <= WIDTH for at in starts):
+            break
+    lines = []
+    for at in starts:
+
+        def line(title, cells, at=at):
+            pairs = zip(cells[at : at + size], widths[at : at + size], strict=True)
+            return f"{title:<{first}}" + "".join(f"  {cell:>{width}}" for cell, width in pairs)
+
+        lines += [""] * bool(at) + [line("", header)]
+        for title, (_, cells) in zip(titles, rows, strict=True):
+            if isinstance(cells, list):
+                lines.append(line(title, cells))
+            elif not at:
+                reason = f"{title:<{first}}  {fig.NONE} {cells}"
+                lines += textwrap.wrap(reason, WIDTH, subsequent_indent=" " * (first + 4))
+    return "\n".join(lines)
+
+
+def terminal(results, sections=None):
+    """The tables for a terminal: of all sections, or of those named."""
+    figures = fig.collect(results)
+    parts = [textwrap.fill(fig.run_line(results), WIDTH)]
+    if results["quick"]:
+        parts.append(fig.QUICK)
+    for section in sections or results["sections"]:
+        about = results["sections"][section]
+        parts.append(f"{about['title']}\n{'=' * len(about['title'])}")
+        parts.append(textwrap.fill(fig.machine_line(results, section), WIDTH))
+        if about.get("emulation"):
+            parts.append(textwrap.fill(f"How emulation shows in it: {about['emulation']}", WIDTH))
+        for name, table in fig.tables_of(results, section).items():
+            for measure, of in fig.measures_of(results, figures, name).items():
+                values, ratios = values_and_ratios(results, figures, name, measure)
+                title = f"{table['title']}: {fig.heading(measure, of)}"
+                parts.append(f"{title}\n{aligned(results, table['cells'], values)}")
+                if ratios:
+                    words = to_what(results, fig.references(results, figures, name, measure))
+                    body = aligned(results, table["cells"], ratios)
+                    parts.append(f"... {words}\n{body}")
+        if not fig.tables_of(results, section):
+            parts.append("Nothing was measured.")
+    return "\n\n".join(parts) + "\n"
+
+
+def cell_of_markdown(text):
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def markdown_table(results, first, header, rows):
+    lines = [[first, *header]]
+    for peer, cells in rows:
+        if not isinstance(cells, list):
+            cells = [f"*{cells}*", *[""] * (len(header) - 1)]
+        lines.append([results["peers"][peer]["title"], *cells])
+    lines = ["| " + " | ".join(map(cell_of_markdown, line)) + " |" for line in lines]
+    lines.insert(1, "|---" + "|---:" * len(header) + "|")
+    return "\n".join(lines)
+
+
+def peers_of_markdown(results):
+    lines = []
+    for peer in results["peers"].values():
+        line = f"- **{peer['title']}**: {peer['how']}"
+        for section, reason in peer.get("absent", {}).items():
+            where = (
+                "Not measured" if section == "*" else f"Not in “{section_title(results, section)}”"
+            )
+            line += f" {where}: {reason}"
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def section_title(results, section):
+    return results["sections"].get(section, {"title": section})["title"]
+
+
+def markdown(results):
+    """What stands between the markers of docs/benchmarks.md."""
+    figures = fig.collect(results)
+    parts = [f"{fig.run_line(results)}."]
+    if results["quick"]:
+        parts.append(f"**{fig.QUICK}**")
+    parts += ["## What is compared", peers_of_markdown(results)]
+    for section, about in results["sections"].items():
+        parts += [f"## {about['title']}", about["text"]]
+        if about.get("emulation"):
+            parts.append(f"*How emulation shows in it:* {about['emulation']}")
+        parts.append(f"{fig.machine_line(results, section)}.")
+        for name, table in fig.tables_of(results, section).items():
+            parts.append(f"### {table['title']}")
+            for measure, of in fig.measures_of(results, figures, name).items():
+                values, ratios = values_and_ratios(results, figures, name, measure)
+                title = fig.heading(measure, of)
+                parts += [
+                    f"{title[0].upper()}{title[1:]}:",
+                    markdown_table(results, "device", table["cells"], values),
+                ]
+                if ratios:
+                    words = to_what(results, fig.references(results, figures, name, measure))
+                    parts += [
+                        f"The same, {words}:",
+                        markdown_table(results, "device", table["cells"], ratios),
+                    ]
+    return "\n\n".join(parts)
+
+
+def put_into_page(path, text):
+    """Replace what stands between the markers of a Markdown page; ValueError if they're missing."""
+    page = Path(path).read_text()
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{path} has no place marked {BEGIN} ... {END}: put both lines into it")
+    Path(path).write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}")
+
+
+def write_page(results, path):
+    """Write the HTML page. Needs the libraries of requirements.txt, unlike all else here."""
+    from page import page
+
+    Path(path).write_text(page(results), encoding="utf-8")
+
+
+def main():
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    p.add_argument("results", nargs="?", default=RESULTS, help="default build/bench/results.json")
+    p.add_argument("--section", action="append", metavar="NAME", help="only this one; repeatable")
+    p.add_argument("--markdown", metavar="PAGE", help="put the tables into this page, print none")
+    p.add_argument("--html", metavar="PAGE", help="write this page, print no tables")
+    args = p.parse_args()
+    try:
+        results = fig.load(args.results)
+        for section in args.section or []:
+            if section not in results["sections"]:
+                known = ", ".join(results["sections"])
+                p.error(f"{args.results} has no section {section!r}, but: {known}")
+        if args.markdown:
+            put_into_page(args.markdown, markdown(results))
+        if args.html:
+            write_page(results, args.html)
+        if not args.markdown and not args.html:
+            print(terminal(results, args.section), end="")
+    except BrokenPipeError:
+        sys.stderr.close()  # `| head` has seen enough
+    except ImportError as e:
+        sys.exit(f"report: {e}: run it by build/venv/bin/python (`make setup-host` makes that)")
+    except OSError as e:
+        sys.exit(f"report: {e.filename}: {e.strerror}")
+    except (fig.BadResults, ValueError) as e:
+        sys.exit(f"report: {e}")
+
+
+if __name__ == "__main__":
+    main()
