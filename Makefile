@@ -53,10 +53,28 @@ check: setup-host
 	@scripts/setup.sh --no-module
 	@scripts/check.sh $(CHECK)
 
-## bench-cost: what an I/O costs, floop and its peers; KERNEL=lts; WRITE=1: into docs/benchmarks.md
+## bench: floop and its peers, side by side; ONLY=cost,stacks QUICK=1 KERNEL=lts WRITE=1 ARGS=--help
+.PHONY: bench
+bench: cli setup
+	@scripts/bench-root.sh
+	@$(VENV)/python bench/run.py $(if $(ONLY),--only $(ONLY)) $(if $(PEERS),--peers $(PEERS)) \
+		$(if $(QUICK),--quick) $(if $(KERNEL),--kernel $(KERNEL)) $(if $(WRITE),--write) \
+		$(if $(NATIVE),--native) $(if $(DISK),--disk $(DISK)) $(ARGS)
+
+## bench-cost: what an I/O costs: bench ONLY=cost
 .PHONY: bench-cost
-bench-cost: cli setup
-	@bench/cost.py $(if $(KERNEL),--kernel $(KERNEL)) $(if $(WRITE),--write) $(ARGS)
+bench-cost:
+	@$(MAKE) --no-print-directory bench ONLY=cost
+
+## bench-compare: what changed beyond the noise; make bench-compare A.json B.json
+.PHONY: bench-compare
+bench-compare: setup-host
+	@$(VENV)/python bench/compare.py $(filter-out $@,$(MAKECMDGOALS))
+
+# The files that bench-compare is given, which are no targets.
+ifneq ($(filter bench-compare,$(MAKECMDGOALS)),)
+%.json: ;
+endif
 
 ## install: the module (by DKMS where it is) and the command; DROP_IN=1: as the loop driver
 .PHONY: install

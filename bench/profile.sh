@@ -1,9 +1,9 @@
 #!/bin/bash
-# Where the instructions of a cell of the table go, function by function; one column a target.
-# Usage: bench/profile.sh [--kernel lts|stable] PATTERN DEPTH TARGET... [--ios N] [--least N]
+# Where the instructions of a cell of the table go, function by function; one column a peer.
+# Usage: bench/profile.sh [--kernel lts|stable] PATTERN DEPTH PEER... [--fs xfs|ext4] [--ios N] [--least N]
 # as in: bench/profile.sh randread 32 floop-direct loop-direct
-# PATTERN: randread, randwrite, or sparse: randwrite to an image that is half written
-# TARGET: ram, file, dm-linear, floop-mapped, loop-direct, floop-direct, loop-buffered, floop-buffered
+# PATTERN: randread, randwrite, read, write, or sparse: randwrite to an image that is half written
+# PEER: as `make bench ARGS=--help` has them: raw, file, dm-linear, floop-mapped, loop-direct, ublk, ...
 
 set -eu
 kernel=stable
@@ -12,4 +12,4 @@ if [ "${1:-}" = --kernel ]; then
 	shift 2
 fi
 cd "$(dirname "$0")/.."
-exec ./vm --kernel "$kernel" --icount --memory 2G -- python3 bench/sample.py "$@"
+exec ./vm --bench --kernel "$kernel" --icount --memory 6G -- env PYTHONPATH=bench python3 -m guest.sample "$@"

@@ -20,7 +20,8 @@ import struct
 import subprocess
 import sys
 
-import guest
+from . import cost, fio, peers
+from .places import MIB, forget_pages, make_fs, mounted, ram_disks, write_all
 
 PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241, "riscv64": 241}
 PERF_TYPE_SOFTWARE = 1
@@ -116,32 +117,40 @@ def functions(chain, symbols):
     return names if chain and chain[0] >= KERNEL else ["(user space)"]
 
 
-def place(target, pattern):
-    return guest.HalfWritten(target) if pattern == SPARSE else guest.Attached(target)
+class Bench:
+    """What a cell is measured with: a peer, and where the image and the spare disk are."""
+
+    def __init__(self, folder, spare, pattern, depth):
+        self.image, self.sparse_image, self.spare = f"{folder}/image", f"{folder}/sparse", spare
+        self.pattern, self.depth = pattern, depth
+
+    def place(self, peer):
+        if self.pattern == SPARSE:
+            return cost.half_written(peer, self.sparse_image)
+        return peer.attached(self.image, self.spare)
+
+    def options(self):
+        if self.pattern == SPARSE:
+            return {**cost.options("randwrite", self.depth), **cost.any_block(2)}
+        return cost.options(self.pattern, self.depth)
 
 
-def fio_options(path, pattern, depth, ios):
-    if pattern == SPARSE:
-        return path, "randwrite", depth, ios, *guest.ANYWHERE
-    return path, pattern, depth, ios
-
-
-def profile(target, pattern, depth, ios):
+def profile(bench, peer, ios):
     """Samples of fio's I/O: by thread, by function, and by function with what it calls."""
     threads, alone, within = collections.Counter(), collections.Counter(), collections.Counter()
     symbols = Symbols()
     for period in PERIODS:
-        with place(target, pattern) as path:
-            guest.forget_pages()
+        with bench.place(peer) as path:
+            forget_pages(bench.image)
+            words = {"ioengine": "io_uring", "direct": 1, "number_ios": ios, **bench.options()}
             with Sampler(period) as sampler:
-                command = guest.fio_command(*fio_options(path, pattern, depth, ios))
-                fio = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-                if fio.wait():
+                process = subprocess.Popen(fio.command(path, **words), stdout=subprocess.DEVNULL)
+                if process.wait():
                     sys.exit("sample.py: fio failed")
         # The idle loop, we, and the process that starts fio's job, are there to set up.
-        setting_up = {0, os.getpid(), fio.pid}
-        for process, thread, chain in sampler.samples():
-            if process in setting_up:
+        setting_up = {0, os.getpid(), process.pid}
+        for owner, thread, chain in sampler.samples():
+            if owner in setting_up:
                 continue
             names = functions(chain, symbols)
             threads[thread_name(thread)] += 1
@@ -161,27 +170,34 @@ def show(title, columns, least):
 
 
 def main():
+    known = {peer.name: peer for peer in peers.ALL}
     p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("pattern", choices=[*guest.PATTERNS, SPARSE])
+    p.add_argument("pattern", choices=["randread", "randwrite", "read", "write", SPARSE])
     p.add_argument("depth", type=int)
-    p.add_argument("targets", nargs="+", choices=[target.name for target in guest.TARGETS])
+    p.add_argument("peers", nargs="+", choices=known, metavar="peer")
+    p.add_argument("--fs", choices=["xfs", "ext4"], default="xfs")
     p.add_argument("--ios", type=int, default=5_000)
     p.add_argument("--least", type=int, default=60, help="leave out what takes fewer; default 60")
     args = p.parse_args()
-    guest.set_up()
-    guest.find_base()
-    targets = {target.name: target for target in guest.TARGETS}
-    plain, results = [], []
-    for name in args.targets:
-        cell = args.pattern, args.depth, args.ios
-        with place(targets[name], args.pattern) as path:
-            plain.append(guest.measure(*fio_options(path, *cell)))
-        counters = profile(targets[name], *cell)
-        scale = plain[-1]["instructions"] / counters[0].total()
-        scaled = [{name: count * scale for name, count in c.items()} for c in counters]
-        results.append([collections.Counter(counts) for counts in scaled])
-    print(f"{args.pattern} qd{args.depth}, instructions per I/O")
-    print("".join(f"{name:>15}" for name in args.targets))
+    peers.load_drivers()
+    disk, spare = ram_disks(2, 2048 * MIB)
+    make_fs(args.fs, disk)
+    write_all(spare, cost.IMAGE_SIZE)
+    with mounted(disk, "/mnt/bench") as folder:
+        bench = Bench(folder, spare, args.pattern, args.depth)
+        write_all(bench.image, cost.IMAGE_SIZE)
+        fio.find_base(bench.image)
+        plain, results = [], []
+        for name in args.peers:
+            with bench.place(known[name]) as path:
+                forget_pages(bench.image)
+                plain.append(fio.cost(path, args.ios, **bench.options()))
+            counters = profile(bench, known[name], args.ios)
+            scale = plain[-1]["instructions"] / counters[0].total()
+            scaled = [{name: count * scale for name, count in c.items()} for c in counters]
+            results.append([collections.Counter(counts) for counts in scaled])
+    print(f"{args.pattern} qd{args.depth} on {args.fs}, instructions per I/O")
+    print("".join(f"{name:>15}" for name in args.peers))
     print("".join(f"{run['instructions']:15,.0f}" for run in plain), "  in all", sep="")
     print("".join(f"{run['switches']:15.2f}" for run in plain), "  context switches", sep="")
     titles = "by thread", "in a function itself", "in a function and what it calls"

@@ -1,0 +1,9 @@
+"""What runs inside the test machine: the peers, the places of images, and one file a section.
+
+The host reads the sections too, for what they are called and which machine they need.
+"""
+
+from . import cost, sparse, stacks, throughput
+
+MODULES = (cost, throughput, sparse, stacks)
+SECTIONS = {module.SECTION.name: module.SECTION for module in MODULES}

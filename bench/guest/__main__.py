@@ -1,0 +1,60 @@
+"""Measure one section. Started in the test machine by bench/run.py: python3 -m guest SECTION ..."""
+
+import argparse
+import platform
+import shutil
+import sys
+from pathlib import Path
+
+from . import SECTIONS, peers, places
+from .run import Run
+from .shell import Failed, read, run
+
+VERSIONS = {
+    "fio": ["fio", "--version"],
+    "rublk": ["rublk", "--version"],
+    "qemu-nbd": ["qemu-nbd", "--version"],
+    "dmsetup": ["dmsetup", "--version"],
+    "mkfs.xfs": ["mkfs.xfs", "-V"],
+    "postgres": ["postgres", "--version"],
+}
+
+
+def versions():
+    found = {}
+    for name, command in VERSIONS.items():
+        if shutil.which(command[0]):
+            found[name] = run(*command).strip().splitlines()[0]
+    return found
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("section", choices=SECTIONS)
+    p.add_argument("--rounds", type=int, required=True)
+    p.add_argument("--quick", action="store_true")
+    p.add_argument("--peers", default="", help="names with commas between; all")
+    p.add_argument("--disk", help="another disk than the test machine's")
+    args = p.parse_args()
+    places.disk = args.disk or places.disk
+    section = SECTIONS[args.section]
+    peers.load_drivers()
+    names = [name for name in args.peers.split(",") if name]
+    bench = Run(section, args.rounds, args.quick, names)
+    module = Path("/sys/module/floop/version")
+    bench.tell(
+        machine={
+            "kernel": platform.release(),
+            "versions": versions(),
+            "floop": read(module) if module.exists() else "not loaded",
+        },
+        taking_part=[peer.name for peer in bench.taking_part()],
+    )
+    try:
+        section.measure(bench)
+    except Failed as error:
+        sys.exit(f"bench: {section.name}: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""What an I/O costs the CPU: instructions and context switches, over RAM disks."""
+
+import os
+from contextlib import contextmanager
+
+from . import fio, peers
+from .places import (
+    MIB,
+    forget_pages,
+    levels,
+    make_fs,
+    make_levels,
+    make_sparse,
+    mounted,
+    ram_disks,
+    write_all,
+)
+from .section import INSTRUCTIONS, Measure, Section, Table
+
+IMAGE_SIZE = 64 * MIB
+LEVELS = [IMAGE_SIZE, 96 * MIB, 144 * MIB]  # by how many images are around: the innermost first
+KINDS = ["ext4", "ext4"]  # in the image around, and in the one around that
+BLOCKS = IMAGE_SIZE // 4096
+SMALL = [(pattern, depth) for pattern in ("randread", "randwrite") for depth in (1, 32)]
+LARGE = [("read", 1), ("write", 1)]
+
+
+def cell(pattern, depth):
+    return f"{pattern} qd{depth}" if pattern.startswith("rand") else f"{pattern} 128k"
+
+
+SMALL_CELLS = [cell(*small) for small in SMALL]
+
+
+def options(pattern, depth):
+    """fio's: so large that number_ios ends it."""
+    size = "4k" if pattern.startswith("rand") else "128k"
+    return {"rw": pattern, "bs": size, "iodepth": depth, "size": IMAGE_SIZE, "loops": 4}
+
+
+def measure(path, image, pattern, depth, ios, **more):
+    forget_pages(*([image] if image else []))
+    return fio.cost(path, ios, **options(pattern, depth), **more)
+
+
+def ios(bench, pattern):
+    """fio's clock has milliseconds, a million instructions: so many that one is 1 % or less."""
+    if not pattern.startswith("rand"):
+        return 512 if bench.quick else 1_500
+    return 3_000 if bench.quick else 10_000
+
+
+def written(bench, number, kind, folder, spare):
+    """Every block of the image is allocated and written."""
+    image = f"{folder}/image"
+    for peer in bench.taking_part():
+        with bench.trying(peer), peer.attached(image, spare) as path:
+            for pattern, depth in SMALL + LARGE:
+                of = image if peer.has_image else None
+                values = measure(path, of, pattern, depth, ios(bench, pattern))
+                bench.result(kind, cell(pattern, depth), peer, number, values)
+
+
+@contextmanager
+def half_written(peer, image):
+    """The peer's device over an image that is sparse, and of which half is written, in no order."""
+    make_sparse(image, IMAGE_SIZE)
+    try:
+        with peer.attached(image, None) as path:
+            half = {**options("randwrite", 32), "number_ios": BLOCKS // 2, "randseed": 1}
+            fio.fio(path, ioengine="io_uring", direct=1, **half)
+            os.sync()
+            if getattr(peer, "mapped", False):
+                peers.wait_until_mapped(path, image)
+            yield path
+    finally:
+        os.unlink(image)
+
+
+def any_block(seed):
+    """For fio, which otherwise writes no block twice."""
+    return {"norandommap": 1, "randseed": seed}
+
+
+def sparse(bench, number, kind, folder):
+    """Half of the blocks are written, and then any."""
+    image = f"{folder}/sparse"
+    for peer in bench.taking_part():
+        if not peer.has_image:
+            continue
+        with bench.trying(peer), half_written(peer, image) as path:
+            for seed, (pattern, depth) in enumerate(SMALL, start=2):
+                count = ios(bench, pattern) // 4
+                before = os.stat(image).st_blocks
+                values = measure(path, image, pattern, depth, count, **any_block(seed))
+                if pattern == "randwrite":
+                    allocated = (os.stat(image).st_blocks - before) * 512 // 4096
+                    values["into holes"] = 100 * allocated / count
+                bench.result(f"{kind}-sparse", cell(pattern, depth), peer, number, values)
+
+
+def nested(bench, number, folder):
+    """An image on a file system in an image, on the peer's devices all the way."""
+    for peer in bench.taking_part():
+        if not peer.has_image or peer.name == "file":
+            continue
+        for depth in range(1, len(LEVELS) + 1):
+            with bench.trying(peer), levels(peer, f"{folder}/levels{depth}", depth) as path:
+                for pattern, queue in SMALL:
+                    values = fio.cost(path, ios(bench, pattern) // 2, **options(pattern, queue))
+                    name = f"{depth} {'level' if depth == 1 else 'levels'}"
+                    bench.result(f"levels-{cell(pattern, queue)}", name, peer, number, values)
+
+
+def measure_all(bench):
+    *disks, spare = ram_disks(3, 2048 * MIB)
+    places = dict(zip(("xfs", "ext4"), disks, strict=True))
+    write_all(spare, IMAGE_SIZE)
+    for kind, disk in places.items():
+        make_fs(kind, disk)
+    with mounted(places["xfs"], "/mnt/xfs") as xfs, mounted(places["ext4"], "/mnt/ext4") as ext4:
+        for folder in (xfs, ext4):
+            write_all(f"{folder}/image", IMAGE_SIZE)
+        maker = next(peer for peer in peers.ALL if peer.name == "loop-direct")
+        for depth in range(1, len(LEVELS) + 1):
+            place = f"{xfs}/levels{depth}"
+            os.mkdir(place)
+            make_levels(maker, place, KINDS[: depth - 1], LEVELS[depth - 1 :: -1])
+        fio.find_base(f"{xfs}/image")
+        for number in range(bench.rounds):
+            for kind, folder in (("xfs", xfs), ("ext4", ext4)):
+                written(bench, number, kind, folder, spare)
+                sparse(bench, number, kind, folder)
+            nested(bench, number, xfs)
+
+
+def written_table(kind):
+    cells = [cell(*each) for each in SMALL + LARGE]
+    return Table(f"Per I/O, the image written, on {kind}", cells, INSTRUCTIONS)
+
+
+def sparse_table(kind):
+    holes = {"into holes": Measure("% of the I/Os", None)}
+    title = f"Per I/O, half of the image written, on {kind}"
+    return Table(title, SMALL_CELLS, INSTRUCTIONS | holes)
+
+
+def levels_table(name):
+    cells = [f"{depth} {'level' if depth == 1 else 'levels'}" for depth in (1, 2, 3)]
+    return Table(f"Images in images, on xfs: {name}", cells, INSTRUCTIONS)
+
+
+SECTION = Section(
+    name="cost",
+    title="Cost: instructions per I/O",
+    text=(
+        "One virtual CPU, emulated, whose clock advances one nanosecond an instruction (QEMU's"
+        " `-icount shift=0,sleep=off`). The disks are RAM disks (brd), one an xfs, one an ext4, one"
+        " the spare that *the disk itself* and dm-linear are on; they answer at once, so nothing"
+        " waits for anything but the CPU, and fio's runtime is the number of instructions, its own"
+        " included. fio: io_uring, direct I/O on the device, 64 MiB, 4 KiB at random (randread,"
+        " randwrite) at a depth of 1 and 32 or 128 KiB in sequence at a depth of 1. Before each run"
+        " the image is taken out of the page cache. Context switches are the whole machine's,"
+        " less what starting and ending fio takes. *Half of the image written*: half of the blocks"
+        " are written at random, then reads and writes go anywhere; the part that went into holes"
+        " is given. *Images in images*: each level a device of the same peer, ext4 in the images"
+        " around."
+    ),
+    emulation=(
+        "None depends on how fast the machine is, and they come back within 3 %. An instruction is"
+        " not a nanosecond: cache misses, atomic operations and real context switches cost more"
+        " than their instructions, and a wake-up on another CPU is something that one CPU can't"
+        " show. A disk that takes its time hides some of the cost at a depth of 1."
+    ),
+    tables={
+        **{kind: written_table(kind) for kind in ("xfs", "ext4")},
+        **{f"{kind}-sparse": sparse_table(kind) for kind in ("xfs", "ext4")},
+        **{f"levels-{name}": levels_table(name) for name in SMALL_CELLS},
+    },
+    measure=measure_all,
+    icount=True,
+    memory="6G",
+)

@@ -1,0 +1,256 @@
+"""Those who make an image a block device, and the floor beneath them; each with its options."""
+
+import fcntl
+import glob
+import os
+import re
+import struct
+import subprocess
+import time
+from contextlib import contextmanager
+
+from .shell import Failed, missing, read, run, settle, write
+
+# include/uapi/linux/loop.h
+LOOP_CLR_FD = 0x4C01
+LOOP_SET_DIRECT_IO = 0x4C08
+LOOP_CONFIGURE = 0x4C0A
+LOOP_CTL_GET_FREE = 0x4C82
+LO_FLAGS_DIRECT_IO = 16
+LOOP_CONFIG = struct.Struct("=II 52x I 176x 64x")  # fd, block size, lo_flags, the rest 0
+
+
+class Peer:
+    """One of them: attach() gives a device's path, detach() takes it back."""
+
+    has_image = True
+
+    def __init__(self, name, title, how):
+        self.name, self.title, self.how = name, title, how
+
+    def unusable(self):
+        """Why it can't run in this machine; nothing if it can."""
+        return ""
+
+    def attach(self, image, spare):
+        raise NotImplementedError
+
+    def detach(self, device):
+        raise NotImplementedError
+
+    @contextmanager
+    def attached(self, image, spare):
+        device = self.attach(image, spare)
+        settle()
+        try:
+            yield device
+        finally:
+            settle()
+            self.detach(device)
+            settle()
+
+
+class Raw(Peer):
+    has_image = False
+
+    def attach(self, image, spare):
+        return spare
+
+    def detach(self, device):
+        pass
+
+
+class File(Peer):
+    """No block device at all."""
+
+    def attach(self, image, spare):
+        return image
+
+    def detach(self, device):
+        pass
+
+
+class Linear(Peer):
+    has_image = False
+
+    def unusable(self):
+        return missing("dmsetup")
+
+    def attach(self, image, spare):
+        sectors = run("blockdev", "--getsz", spare).strip()
+        run("dmsetup", "create", "bench", "--table", f"0 {sectors} linear {spare} 0")
+        return "/dev/mapper/bench"
+
+    def detach(self, device):
+        run("dmsetup", "remove", "--retry", os.path.basename(device))
+
+
+class Loop(Peer):
+    """The in-tree driver or floop, by the same ioctls."""
+
+    def __init__(self, name, title, how, driver, direct=True, mapped=False):
+        super().__init__(name, title, how)
+        self.driver, self.direct, self.mapped = driver, direct, mapped
+
+    def unusable(self):
+        control = f"/dev/{self.driver}-control"
+        return "" if os.path.exists(control) else f"no {control}: the driver isn't loaded"
+
+    def attach(self, image, spare=None):
+        control = os.open(f"/dev/{self.driver}-control", os.O_RDWR)
+        try:
+            number = fcntl.ioctl(control, LOOP_CTL_GET_FREE)
+        finally:
+            os.close(control)
+        device = f"/dev/{self.driver}{number}"
+        while not os.path.exists(device):
+            settle()
+        fd, file = os.open(device, os.O_RDWR), os.open(image, os.O_RDWR)
+        try:
+            flags = LO_FLAGS_DIRECT_IO if self.direct else 0
+            fcntl.ioctl(fd, LOOP_CONFIGURE, LOOP_CONFIG.pack(file, 0, flags))
+            if not self.direct:
+                fcntl.ioctl(fd, LOOP_SET_DIRECT_IO, 0)
+        finally:
+            os.close(file)
+            os.close(fd)
+        if int(read(f"{folder(device)}/dio")) != self.direct:
+            raise Failed(f"{device} did not take direct I/O {'on' if self.direct else 'off'}")
+        if self.driver == "floop":
+            write(f"{folder(device)}/mapping", int(self.mapped))
+        if self.mapped:
+            settle()
+            wait_until_mapped(device, image)
+        return device
+
+    def detach(self, device):
+        fd = os.open(device, os.O_RDWR)
+        fcntl.ioctl(fd, LOOP_CLR_FD)
+        os.close(fd)
+
+
+def folder(device):
+    """Where a loop device's attributes are."""
+    return f"/sys/block/{os.path.basename(device)}/loop"
+
+
+def can_be_mapped(image):
+    return run("findmnt", "-nro", "FSTYPE", "-T", image).strip() in ("ext4", "xfs")
+
+
+def wait_until_mapped(device, image):
+    """All that can be: what mkfs has zeroed, its journal for one, is allocated and not written."""
+    if not can_be_mapped(image):
+        return
+    found = os.stat(image)
+    size, before = min(found.st_size, found.st_blocks * 512), -1
+    for _ in range(200):
+        now = int(read(f"{folder(device)}/mapped_bytes"))
+        if now == before >= size * 9 // 10:
+            return
+        before = now
+        time.sleep(0.3)
+    said = [f"{os.path.basename(p)} {read(p)}" for p in glob.glob(f"{folder(device)}/mapped*")]
+    raise Failed(f"{size} bytes of {image} don't get mapped: {', '.join(said)}")
+
+
+class Ublk(Peer):
+    def unusable(self):
+        if reason := missing("rublk"):
+            return reason
+        return "" if os.path.exists("/dev/ublk-control") else "no /dev/ublk-control in this kernel"
+
+    def attach(self, image, spare):
+        before = set(glob.glob("/dev/ublkb*"))
+        zero_copy = ["-z"] if float(".".join(os.uname().release.split(".")[:2])) >= 6.15 else []
+        run("rublk", "add", "loop", "-f", image, "-q", os.cpu_count(), "-d", "128", *zero_copy)
+        settle()
+        new = set(glob.glob("/dev/ublkb*")) - before
+        if len(new) != 1:
+            raise Failed(f"rublk add made {len(new)} devices")
+        return new.pop()
+
+    def detach(self, device):
+        run("rublk", "del", "-n", re.search(r"\d+$", device)[0])
+
+
+class Nbd(Peer):
+    def unusable(self):
+        if reason := missing("qemu-nbd"):
+            return reason
+        return "" if os.path.exists("/dev/nbd0") else "no /dev/nbd0 in this kernel"
+
+    def attach(self, image, spare):
+        free = (d for d in sorted(glob.glob("/sys/block/nbd*")) if not os.path.exists(f"{d}/pid"))
+        device = f"/dev/{os.path.basename(next(free))}"
+        options = ["--format=raw", "--cache=none", "--aio=io_uring", "--discard=unmap"]
+        # It goes on as a daemon that keeps the pipes: nobody waits for those.
+        subprocess.run(
+            ["qemu-nbd", f"--connect={device}", *options, image],
+            check=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for _ in range(300):
+            if int(read(f"/sys/block/{os.path.basename(device)}/size")):
+                return device
+            time.sleep(0.1)
+        raise Failed(f"qemu-nbd gave {device} no size")
+
+    def detach(self, device):
+        run("qemu-nbd", "--disconnect", device)
+        for _ in range(300):
+            if not os.path.exists(f"/sys/block/{os.path.basename(device)}/pid"):
+                return
+            time.sleep(0.1)
+        raise Failed(f"qemu-nbd doesn't let go of {device}")
+
+
+LOOP_HOW = "LOOP_CONFIGURE, 512-byte sectors, everything else as the driver has it"
+ALL = [
+    Raw("raw", "the disk itself", "no image: the same disk, beside the file system with the image"),
+    Linear("dm-linear", "dm-linear", "one linear target over *the disk itself*: the floor"),
+    File("file", "the file itself", "no block device: fio on the image, through the file system"),
+    Loop(
+        "floop-mapped",
+        "floop, mapped",
+        f"{LOOP_HOW}; LO_FLAGS_DIRECT_IO; all that can be mapped is, before a run begins",
+        "floop",
+        mapped=True,
+    ),
+    Loop(
+        "floop-file",
+        "floop, mapping off",
+        f"{LOOP_HOW}; LO_FLAGS_DIRECT_IO; `mapping` off",
+        "floop",
+    ),
+    Loop(
+        "floop-buffered",
+        "floop, buffered",
+        f"{LOOP_HOW}; LOOP_SET_DIRECT_IO 0; `mapping` off",
+        "floop",
+        direct=False,
+    ),
+    Loop("loop-direct", "loop, direct", f"{LOOP_HOW}; LO_FLAGS_DIRECT_IO", "loop"),
+    Loop("loop-buffered", "loop, buffered", f"{LOOP_HOW}; direct I/O off", "loop", direct=False),
+    Ublk(
+        "ublk",
+        "ublk (rublk)",
+        "`rublk add loop -q CPUS -d 128`, with `-z` (zero copy) where the kernel has it; direct"
+        " I/O and io_uring are its own",
+    ),
+    Nbd(
+        "nbd",
+        "nbd (qemu-nbd)",
+        "`qemu-nbd --connect --cache=none --aio=io_uring --discard=unmap`, a Unix socket to a"
+        " server on the same machine",
+    ),
+]
+
+
+def load_drivers():
+    """The peers' modules, where the kernel has them."""
+    for module in (["loop"], ["ublk_drv"], ["nbd", "nbds_max=16"]):
+        subprocess.run(["modprobe", *module], check=False, stderr=subprocess.DEVNULL)
+    settle()

@@ -1,0 +1,103 @@
+"""Where images lie: disks, file systems and files on them."""
+
+import os
+from contextlib import ExitStack, contextmanager
+
+from .shell import run, settle
+
+MIB = 1 << 20
+disk = "/dev/nvme0n1"  # what may be written to; another one on a real machine
+MKFS = {
+    "ext4": ["mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"],
+    "xfs": ["mkfs.xfs", "-q", "-f", "-K"],
+    "btrfs": ["mkfs.btrfs", "-q", "-f", "-K"],
+}
+
+
+def make_fs(kind, device):
+    run(*MKFS[kind], device)
+
+
+@contextmanager
+def mounted(device, folder):
+    os.makedirs(folder, exist_ok=True)
+    run("mount", device, folder)
+    try:
+        yield folder
+    finally:
+        # udev may be the last to close a device in there.
+        settle()
+        run("umount", folder)
+
+
+def write_all(path, size):
+    """A file of that size with no holes, and nothing in it that isn't on the disk."""
+    data = os.urandom(MIB) * 8
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT)
+    written = 0
+    while written < size:
+        written += os.pwrite(fd, data[: size - written], written)
+    os.fsync(fd)
+    os.close(fd)
+
+
+def make_sparse(path, size):
+    with open(path, "w") as file:
+        file.truncate(size)
+
+
+def forget_pages(*paths):
+    """Take these out of the page cache, and nothing else: fio stays there."""
+    os.sync()
+    for path in paths:
+        fd = os.open(path, os.O_RDONLY)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(fd)
+
+
+def forget_all():
+    """Empty the page cache, and the caches of names and inodes."""
+    os.sync()
+    with open("/proc/sys/vm/drop_caches", "w") as file:
+        file.write("3")
+
+
+def ram_disks(count, size):
+    run("modprobe", "brd", f"rd_nr={count}", f"rd_size={size // 1024}")
+    settle()
+    return [f"/dev/ram{number}" for number in range(count)]
+
+
+def nvme_parts(*sizes):
+    """The disk in as many parts."""
+    lines = "".join(f"size={size // MIB}M\n" for size in sizes)
+    run("sfdisk", "-q", disk, text=f"label: gpt\n{lines}")
+    settle()
+    between = "p" if disk[-1].isdigit() else ""
+    return [f"{disk}{between}{number + 1}" for number in range(len(sizes))]
+
+
+def make_levels(peer, folder, kinds, sizes):
+    """Images in one another below a folder: the first there, with a file system for the next."""
+    with ExitStack() as open_levels:
+        image = f"{folder}/image"
+        write_all(image, sizes[0])
+        for level, (kind, size) in enumerate(zip(kinds, sizes[1:], strict=True)):
+            device = open_levels.enter_context(peer.attached(image, None))
+            make_fs(kind, device)
+            place = open_levels.enter_context(mounted(device, f"{folder}.{level}"))
+            image = f"{place}/image"
+            write_all(image, size)
+
+
+@contextmanager
+def levels(peer, folder, depth):
+    """The device of the innermost image of so many, each attached by the peer."""
+    with ExitStack() as open_levels:
+        image = f"{folder}/image"
+        for level in range(depth):
+            device = open_levels.enter_context(peer.attached(image, None))
+            if level < depth - 1:
+                place = open_levels.enter_context(mounted(device, f"{folder}.{level}"))
+                image = f"{place}/image"
+        yield device

@@ -1,0 +1,52 @@
+"""Commands, with what they said when they fail."""
+
+import shutil
+import subprocess
+
+
+class Failed(Exception):
+    """Something that was measured, or set up to be, did not work: the text says what."""
+
+
+def run(*command, text=None, timeout=600):
+    """Run a command to its end, with that text as its input; what it printed."""
+    words = [str(word) for word in command]
+    try:
+        done = subprocess.run(
+            words,
+            input=text,
+            stdin=subprocess.DEVNULL if text is None else None,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            errors="replace",
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise Failed(f"{' '.join(words)}: no end after {timeout} s") from None
+    except OSError as error:
+        raise Failed(f"{words[0]}: {error.strerror}") from error
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().splitlines()[-3:]
+        raise Failed(f"{' '.join(words)}: exit status {done.returncode}: {' / '.join(said)}")
+    return done.stdout
+
+
+def settle():
+    """Until udev has looked at what appeared or was closed."""
+    run("udevadm", "settle")
+
+
+def missing(program):
+    """Why it can't be run; nothing if it can."""
+    return "" if shutil.which(program) else f"no {program} in the guest"
+
+
+def read(path):
+    with open(path) as file:
+        return file.read().strip()
+
+
+def write(path, text):
+    with open(path, "w") as file:
+        file.write(str(text))

@@ -1,0 +1,258 @@
+#!/usr/bin/env python3
+"""Measure floop and what one would use in its place, side by side, in the test machine.
+
+Each section boots a machine of its own, with every peer in it. The figures of every run go to
+build/bench/KERNEL.json, and a summary to the terminal; with --write into docs/benchmarks.md,
+docs/benchmarks.html and bench/results/ as well.
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import report
+import scratch
+from guest import SECTIONS, peers
+
+PROJECT = Path(__file__).resolve().parent.parent
+FORMAT = 1
+EXAMPLES = f"""\
+sections: {", ".join(SECTIONS)}
+
+examples:
+  make bench                               all of it (about two hours, emulated)
+  make bench ONLY=cost,stacks QUICK=1      two sections, one short round
+  make bench KERNEL=lts ONLY=cost          on Debian's LTS kernel
+  make bench PEERS=floop-mapped,loop-direct ONLY=cost
+  make bench-compare A.json B.json         what changed beyond the noise
+  make bench NATIVE=1 DISK=/dev/sdx        on this machine, with an empty scratch disk
+"""
+
+
+def chosen(text, known, what):
+    names = [name for name in text.split(",") if name]
+    for name in names:
+        if name not in known:
+            sys.exit(f"bench: no {what} {name!r}; there are: {', '.join(known)}")
+    return names
+
+
+def parse_args():
+    p = argparse.ArgumentParser(
+        prog="make bench",
+        description=__doc__,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    p.add_argument("--only", default="", metavar="SECTION,...", help="these sections; default all")
+    p.add_argument("--peers", default="", metavar="PEER,...", help="these peers; default all")
+    p.add_argument("--quick", action="store_true", help="one short round: does it work, roughly")
+    p.add_argument("--rounds", type=int, help="default 5, with --quick 1")
+    p.add_argument("--kernel", choices=["lts", "stable"], default="stable")
+    p.add_argument("--native", action="store_true", help="on this machine; needs --disk")
+    p.add_argument("--disk", help="the scratch disk for --native; must be empty")
+    p.add_argument("--add", action="store_true", help="keep other sections of the last results")
+    p.add_argument("--write", action="store_true", help="into docs/ and bench/results/, too")
+    args = p.parse_args()
+    args.only = chosen(args.only, SECTIONS, "section") or list(SECTIONS)
+    args.peers = chosen(args.peers, [peer.name for peer in peers.ALL], "peer")
+    args.rounds = args.rounds or (1 if args.quick else 5)
+    if args.rounds < 1:
+        p.error("--rounds: at least one")
+    if bool(args.native) != bool(args.disk):
+        p.error("NATIVE=1 and DISK=/dev/... go together")
+    return args
+
+
+def output(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def host(args):
+    commit = output("git", "-C", PROJECT, "rev-parse", "--short=12", "HEAD")
+    changed = output("git", "-C", PROJECT, "status", "--porcelain", "--", "kernel", "bench")
+    cpu = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.M)
+    qemu = None if args.native else output("qemu-system-x86_64", "--version").splitlines()[0]
+    return {
+        "format": FORMAT,
+        "date": time.strftime("%Y-%m-%dT%H:%M"),
+        "commit": commit + ("+changes" if changed else ""),
+        "quick": args.quick,
+        "rounds": args.rounds,
+        "host": {
+            "cpu": cpu[1] if cpu else platform.machine(),
+            "cpus": os.cpu_count(),
+            "qemu": qemu,
+        },
+        "machines": {},
+        "peers": {p.name: {"title": p.title, "how": p.how, "absent": {}} for p in peers.ALL},
+        "sections": {},
+        "tables": {},
+        "runs": [],
+    }
+
+
+class Progress:
+    """One line that is written over, or with no terminal a line now and then."""
+
+    def __init__(self, section, total):
+        self.section, self.total, self.done = section, total, 0
+        self.started = time.monotonic()
+
+    def step(self, text):
+        self.done += 1
+        spent = time.monotonic() - self.started
+        left = spent / self.done * max(0, self.total - self.done)
+        line = f"bench: {self.section}: {self.done}/{self.total} figures"
+        line += f", {spent:.0f} s, about {left:.0f} s left: {text}"
+        if sys.stderr.isatty():
+            print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
+        elif self.done % 50 == 0:
+            print(line, file=sys.stderr, flush=True)
+
+    def end(self):
+        spent = time.monotonic() - self.started
+        clear = "\r\033[K" if sys.stderr.isatty() else ""
+        print(
+            f"{clear}bench: {self.section}: {self.done} figures in {spent:.0f} s", file=sys.stderr
+        )
+
+
+def command(section, args):
+    """What measures a section, and where: the machine's command line and its description."""
+    inside = ["env", f"PYTHONPATH={PROJECT}/bench", "python3", "-m", "guest", section.name]
+    inside += ["--rounds", str(args.rounds), *(["--quick"] if args.quick else [])]
+    inside += ["--peers", ",".join(args.peers)] if args.peers else []
+    if args.native:
+        where = {"accelerator": "none (this machine)", "cpus": os.cpu_count(), "disk": args.disk}
+        return [*inside, "--disk", args.disk], where
+    vm = [PROJECT / "vm", "--bench", "--kernel", args.kernel, "--memory", section.memory]
+    vm += ["--timeout", "14400", *(["--icount"] if section.icount else [])]
+    vm += ["--disk", f"nvme:{section.disk}"] if section.disk else []
+    where = {
+        "accelerator": "tcg, icount" if section.icount else accelerator(),
+        "cpus": 1 if section.icount else 2,
+        "memory": section.memory,
+        "disk": f"emulated NVMe, {section.disk}" if section.disk else "brd",
+    }
+    return [*vm, "--", *inside], where
+
+
+def accelerator():
+    answer = PROJECT / "build/kvm"
+    return "kvm" if answer.exists() and answer.read_text().startswith("yes") else "tcg"
+
+
+def expected(section, taking_part, rounds):
+    """How many figures there will be, if nobody drops out: for the progress only."""
+    return rounds * len(taking_part) * sum(len(table.cells) for table in section.tables.values())
+
+
+def measure(section, args, results):
+    """Run a section; False if a peer failed in it or the section ended early."""
+    words, where = command(section, args)
+    print(f"bench: {section.name}: starting its machine", file=sys.stderr)
+    progress, failed = Progress(section.name, 0), False
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=PROJECT) as process:
+        for line in process.stdout:
+            answer = json.loads(line)
+            if "machine" in answer:
+                results["machines"][section.name] = {**where, **answer["machine"]}
+                progress.total = expected(section, answer["taking_part"], args.rounds)
+                progress.started = time.monotonic()
+            elif "absent" in answer:
+                absent = results["peers"][answer["absent"]]["absent"]
+                absent[section.name] = answer["reason"]
+            elif "failed" in answer:
+                failed = True
+                reason = results["peers"][answer["failed"]]["absent"][section.name]
+                print(
+                    f"\nbench: {section.name}: {answer['failed']} failed: {reason}", file=sys.stderr
+                )
+            else:
+                results["runs"].append(answer)
+                progress.step(f"{answer['table']}, {answer['cell']}, {answer['peer']}")
+    progress.end()
+    return process.returncode == 0 and not failed
+
+
+def forget(results, section):
+    """Take an earlier run of a section out of the results."""
+    results["runs"] = [r for r in results["runs"] if not r["table"].startswith(f"{section.name}/")]
+    for peer in results["peers"].values():
+        peer["absent"].pop(section.name, None)
+
+
+def in_order(results):
+    """Sections and tables in the order in which they are shown."""
+    results["sections"] = {
+        name: section.described()
+        for name, section in SECTIONS.items()
+        if name in results["machines"]
+    }
+    results["tables"] = {}
+    for name in results["sections"]:
+        results["tables"].update(SECTIONS[name].described_tables())
+
+
+def prepare_native(args):
+    """A disk that holds nothing, and the sections that a real machine can measure."""
+    if os.geteuid():
+        sys.exit("bench: NATIVE=1 has to be run as root")
+    if reason := scratch.refusal(args.disk):
+        sys.exit(f"bench: {args.disk}: {reason}; give an empty disk that nobody needs")
+    counted = [name for name in args.only if SECTIONS[name].icount]
+    args.only = [name for name in args.only if name not in counted]
+    if counted:
+        print(
+            f"bench: {', '.join(counted)}: left out: it counts the instructions of an emulated CPU",
+            file=sys.stderr,
+        )
+    if not args.only:
+        sys.exit("bench: nothing is left to measure")
+
+
+def write(results, kernel):
+    """Into the documentation, and the results themselves beside the program."""
+    kept = PROJECT / f"bench/results/{kernel}.json"
+    kept.parent.mkdir(exist_ok=True)
+    kept.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    report.put_into_page(PROJECT / "docs/benchmarks.md", report.markdown(results))
+    report.write_page(results, PROJECT / "docs/benchmarks.html")
+
+
+def main():
+    args = parse_args()
+    if args.native:
+        prepare_native(args)
+    path = PROJECT / "build/bench" / ("native.json" if args.native else f"{args.kernel}.json")
+    path.parent.mkdir(exist_ok=True)
+    results = host(args)
+    if args.add and path.exists():
+        before = json.loads(path.read_text())
+        results = {**before, **{key: results[key] for key in ("date", "commit", "host")}}
+    failed = []
+    for name in args.only:
+        forget(results, SECTIONS[name])
+        if not measure(SECTIONS[name], args, results):
+            failed.append(name)
+        in_order(results)
+        path.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    print(report.terminal(results))
+    print(f"bench: every figure: {path.relative_to(PROJECT)}", file=sys.stderr)
+    if args.write:
+        write(results, args.kernel)
+    if args.native:
+        scratch.wipe(args.disk)
+    if failed:
+        sys.exit(f"bench: not all of these could be measured: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()
