@@ -77,6 +77,7 @@ summary { cursor: pointer; color: var(--link); margin: 0.25rem 0; }
   body { max-width: none; padding: 0; font-size: 10pt; print-color-adjust: exact; }
   nav, summary { display: none; }
   details::details-content { content-visibility: visible; block-size: auto; }
+  td { white-space: normal; }
   svg, tr { break-inside: avoid; }
   h2, h3, h4 { break-after: avoid; }
   .wide { overflow: visible; }
@@ -256,6 +257,7 @@ def table(results, figures, name):
 def latency(results, figures, name, measures):
     """Percentiles of latency: a plot a cell, and a table a percentile."""
     about = results["tables"][name]
+    heading = fig.heading("Latency", about["measures"][measures[0]])
     drawn, seen = [], set()
     for cell in about["cells"]:
         lines = {}
@@ -265,8 +267,7 @@ def latency(results, figures, name, measures):
         lines = {peer: points for peer, points in lines.items() if points}
         seen |= set(lines)
         if lines:
-            unit = about["measures"][measures[0]]["unit"]
-            drawn.append(plots.percentiles(results, cell, lines, unit))
+            drawn.append(plots.percentiles(results, cell, lines, heading))
     legend = "".join(
         f"<span>{plots.chip(results, peer)} {escape(about['title'])}</span>"
         for peer, about in results["peers"].items()
@@ -274,9 +275,9 @@ def latency(results, figures, name, measures):
     )
     tables = ""
     for m in measures:
-        heading = fig.heading(m, about["measures"][m])
-        tables += f"<h4>{escape(heading)}</h4>{numbers(results, figures, name, m)}"
-    return f"""<h4>Latency, {about["measures"][measures[0]]["unit"]}, less is better</h4>
+        title = fig.heading(m, about["measures"][m])
+        tables += f"<h4>{escape(title)}</h4>{numbers(results, figures, name, m)}"
+    return f"""<h4>{escape(heading)}</h4>
 <div class="legend">{legend}</div>
 <div class="plots">{"".join(drawn)}</div>
 <details><summary>figures</summary>{tables}</details>"""

@@ -16,7 +16,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 
 # Colours for everyone: told apart by those who are blind to some, and seen on light and on dark.
 OURS = ["#D55E00", "#E69F00", "#CC79A7"]
-OTHERS = ["#8C8C8C", "#999933", "#0072B2", "#56B4E9", "#009E73", "#8A6FD1"]
+OTHERS = ["#757575", "#999933", "#0072B2", "#56B4E9", "#117733", "#882255"]
 MARKERS = "sDo^v<>PX*hd"
 # Colours that stand for the page's, put in when drawn.
 TEXT, MUTED, LINES, BAND = "#010203", "#040506", "#070809", "#0a0b0c"
@@ -148,7 +148,7 @@ def bars(results, title, rows, axis, limit=None, dots=None, line=None):
         return svg(figure, f"{title}, {axis}: {said}")
 
 
-def percentiles(results, title, lines, unit):
+def percentiles(results, title, lines, axis):
     """Latencies as lines on a log axis: {peer: [(percentile, (median, least, most))]}."""
     with matplotlib.rc_context(STYLE):
         names = [n for n in fig.PERCENTILES if any(n in dict(points) for points in lines.values())]
@@ -179,9 +179,7 @@ def percentiles(results, title, lines, unit):
         ax.tick_params(length=0, labelsize=SIZE - 1)
         ax.grid(axis="y")
         figure.text(4 / WIDTH, 1 - 15 / 300, title, weight="bold", size=SIZE + 1)
-        figure.text(
-            1 - 8 / WIDTH, 6 / 300, f"latency in {unit}, less is better", ha="right", color=MUTED
-        )
+        figure.text(1 - 8 / WIDTH, 6 / 300, axis, ha="right", color=MUTED)
         return svg(figure, f"{title}: latency percentiles; the table has the figures")
 
 
