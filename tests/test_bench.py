@@ -419,6 +419,12 @@ def test_threshold(results, saved):
     assert program("compare.py", "--threshold", "1", *paths)[0] == 1
 
 
+def test_rounds_that_overlap_are_no_change(results):
+    """Four rounds of five are dearer, and the other is what they were."""
+    spread = (1.1, 1.1, 1, 1.1, 1.1)
+    assert verdicts(results, scaled(results, "cost/xfs", "instructions", 1, spread=spread)) == []
+
+
 def test_last_digit_is_no_change(results):
     """0.01 to 0.02 switches is twice as many, and a matter of rounding."""
     a = scaled(results, "cost/xfs", "switches", 2, ["raw"])
