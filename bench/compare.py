@@ -26,7 +26,7 @@ import figures as fig
 
 EXAMPLES = """
 examples:
-  bench/compare.py before.json build/bench/results.json
+  bench/compare.py before.json after.json
   bench/compare.py --threshold 10 before.json after.json      only what is beyond 10 %
 """
 ROUNDS = 4  # without icount, fewer tell nothing of noise: see above

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import figures as fig
 
-RESULTS = Path(__file__).resolve().parent.parent / "build/bench/results.json"
 WIDTH = 120
 BEGIN, END = "<!-- bench -->", "<!-- end of bench -->"
 
@@ -182,7 +181,7 @@ def main():
     p = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    p.add_argument("results", nargs="?", default=RESULTS, help="default build/bench/results.json")
+    p.add_argument("results", metavar="RESULTS.json", help="what `make bench` left in build/bench")
     p.add_argument("--section", action="append", metavar="NAME", help="only this one; repeatable")
     p.add_argument("--markdown", metavar="PAGE", help="put the tables into this page, print none")
     p.add_argument("--html", metavar="PAGE", help="write this page, print no tables")
