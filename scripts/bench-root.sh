@@ -1,6 +1,6 @@
 #!/bin/bash
 # Make build/bench.img, the disk image that ./vm --bench boots: the guest root and what the
-# benchmarks compare floop with (qemu-nbd) and run on it (PostgreSQL, SQLite). An image of
+# benchmarks compare floop with (rublk, qemu-nbd) and run on it (PostgreSQL, SQLite). An image of
 # its own, so that the tests' doesn't pay for it. Made again when this script or the guest root
 # changes.
 
@@ -19,10 +19,25 @@ stamp=$(cat "$0" "$ROOT/floop/stamp" | sha256sum)
 
 new=$BUILD/bench-root.new
 
+# The newest on crates.io; one that is there already is not built again. Its default feature is for
+# the memory of graphics cards. Built on the host: copy() sees that it runs in the guest root too.
+rublk()
+{
+	if [ "$(dpkg-query -W -f '${db:Status-Status}' libclang1 2> /dev/null)" != installed ]; then
+		command -v apt-get > /dev/null || die "install libclang1 (this is not Debian)"
+		as_root apt-get update
+		as_root env DEBIAN_FRONTEND=noninteractive \
+			apt-get install -y --no-install-recommends libclang1 # its bindgen reads headers with it
+	fi
+	cargo install rublk --locked --no-default-features --root "$BUILD/rublk"
+}
+
 copy()
 {
 	as_root rm -rf "$new"
 	as_root cp -a --reflink=auto "$ROOT" "$new"
+	as_root install "$BUILD/rublk/bin/rublk" "$new/usr/local/bin/"
+	as_root chroot "$new" rublk --version
 }
 
 # The package would make a database of its own, and start it; the benchmark makes its own.
@@ -57,6 +72,7 @@ image()
 		-d "$new" "$BUILD/bench.img.new" "$((size * 5 / 4 + 1024))M"
 }
 
+step "bench root: rublk, from crates.io (some minutes)" rublk
 step "bench root: a copy of the guest root" copy
 step "bench root: ${packages[*]}" install_packages
 step "bench root: a disk image of it" image
