@@ -22,6 +22,7 @@ from guest import SECTIONS, peers
 
 PROJECT = Path(__file__).resolve().parent.parent
 FORMAT = 1
+PAGES = {"stable": "benchmarks.md", "lts": "benchmarks-lts.md"}
 EXAMPLES = f"""\
 sections: {", ".join(SECTIONS)}
 
@@ -163,7 +164,10 @@ def measure(section, args, results):
         for line in process.stdout:
             answer = json.loads(line)
             if "machine" in answer:
-                results["machines"][section.name] = {**where, **answer["machine"]}
+                machine = answer["machine"]
+                if machine.pop("floop"):
+                    machine["versions"]["floop"] = f"commit {results['commit']}"
+                results["machines"][section.name] = {**where, **machine}
                 progress.total = expected(section, answer["taking_part"], args.rounds)
                 progress.started = time.monotonic()
             elif "absent" in answer:
@@ -218,13 +222,21 @@ def prepare_native(args):
         sys.exit("bench: nothing is left to measure")
 
 
+def save(results, path):
+    """One line for every run: so that versions can be compared."""
+    path.parent.mkdir(exist_ok=True)
+    runs = ",\n".join(json.dumps(run, ensure_ascii=False) for run in results["runs"])
+    text = json.dumps({**results, "runs": []}, indent=1, ensure_ascii=False)
+    head, _, tail = text.rpartition("[]")
+    path.write_text(f"{head}[\n{runs}\n]{tail}\n")
+
+
 def write(results, kernel):
     """Into the documentation, and the results themselves beside the program."""
-    kept = PROJECT / f"bench/results/{kernel}.json"
-    kept.parent.mkdir(exist_ok=True)
-    kept.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-    report.put_into_page(PROJECT / "docs/benchmarks.md", report.markdown(results))
-    report.write_page(results, PROJECT / "docs/benchmarks.html")
+    save(results, PROJECT / f"bench/results/{kernel}.json")
+    page = PROJECT / "docs" / PAGES[kernel]
+    report.put_into_page(page, report.markdown(results))
+    report.write_page(results, page.with_suffix(".html"))
 
 
 def main():
@@ -232,24 +244,25 @@ def main():
     if args.native:
         prepare_native(args)
     path = PROJECT / "build/bench" / ("native.json" if args.native else f"{args.kernel}.json")
-    path.parent.mkdir(exist_ok=True)
     results = host(args)
     if args.add and path.exists():
         before = json.loads(path.read_text())
         results = {**before, **{key: results[key] for key in ("date", "commit", "host")}}
     failed = []
-    for name in args.only:
-        forget(results, SECTIONS[name])
-        if not measure(SECTIONS[name], args, results):
-            failed.append(name)
-        in_order(results)
-        path.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    try:
+        for name in args.only:
+            forget(results, SECTIONS[name])
+            if not measure(SECTIONS[name], args, results):
+                failed.append(name)
+            in_order(results)
+            save(results, path)
+    finally:
+        if args.native:
+            scratch.wipe(args.disk)
     print(report.terminal(results))
     print(f"bench: every figure: {path.relative_to(PROJECT)}", file=sys.stderr)
     if args.write:
         write(results, args.kernel)
-    if args.native:
-        scratch.wipe(args.disk)
     if failed:
         sys.exit(f"bench: not all of these could be measured: {', '.join(failed)}")
 
