@@ -20,7 +20,7 @@ from .section import INSTRUCTIONS, Measure, Section, Table
 IMAGE_SIZE = 64 * MIB
 LEVELS = [IMAGE_SIZE, 96 * MIB, 144 * MIB]  # by how many images are around: the innermost first
 KINDS = ["ext4", "ext4"]  # in the image around, and in the one around that
-BLOCKS = IMAGE_SIZE // 4096
+SPARSE_SIZE = 32 * MIB
 SMALL = [(pattern, depth) for pattern in ("randread", "randwrite") for depth in (1, 32)]
 LARGE = [("read", 1), ("write", 1)]
 
@@ -33,21 +33,17 @@ SMALL_CELLS = [cell(*small) for small in SMALL]
 
 
 def options(pattern, depth):
-    """fio's: so large that number_ios ends it."""
     size = "4k" if pattern.startswith("rand") else "128k"
-    return {"rw": pattern, "bs": size, "iodepth": depth, "size": IMAGE_SIZE, "loops": 4}
+    return {"rw": pattern, "bs": size, "iodepth": depth, "size": IMAGE_SIZE}
 
 
-def measure(path, image, pattern, depth, ios, **more):
-    forget_pages(*([image] if image else []))
-    return fio.cost(path, ios, **options(pattern, depth), **more)
-
-
-def ios(bench, pattern):
-    """fio's clock has milliseconds, a million instructions: so many that one is 1 % or less."""
+def ios(bench, peer, pattern):
+    """fio's clock has milliseconds, a million instructions: so many that one is about 1 %."""
     if not pattern.startswith("rand"):
-        return 512 if bench.quick else 1_500
-    return 3_000 if bench.quick else 10_000
+        return IMAGE_SIZE // (128 << 10)
+    if bench.quick:
+        return 2_000
+    return 8_000 if peer.light else 3_000
 
 
 def written(bench, number, kind, folder, spare):
@@ -56,19 +52,19 @@ def written(bench, number, kind, folder, spare):
     for peer in bench.taking_part():
         with bench.trying(peer), peer.attached(image, spare) as path:
             for pattern, depth in SMALL + LARGE:
-                of = image if peer.has_image else None
-                values = measure(path, of, pattern, depth, ios(bench, pattern))
+                forget_pages(*([image] if peer.has_image else []))
+                values = fio.cost(path, ios(bench, peer, pattern), **options(pattern, depth))
                 bench.result(kind, cell(pattern, depth), peer, number, values)
 
 
 @contextmanager
 def half_written(peer, image):
     """The peer's device over an image that is sparse, and of which half is written, in no order."""
-    make_sparse(image, IMAGE_SIZE)
+    make_sparse(image, SPARSE_SIZE)
     try:
         with peer.attached(image, None) as path:
-            half = {**options("randwrite", 32), "number_ios": BLOCKS // 2, "randseed": 1}
-            fio.fio(path, ioengine="io_uring", direct=1, **half)
+            half = {**sparse_options("randwrite", 32), "randseed": 1, "norandommap": 0}
+            fio.fio(path, ioengine="io_uring", direct=1, number_ios=SPARSE_SIZE // 8192, **half)
             os.sync()
             if getattr(peer, "mapped", False):
                 peers.wait_until_mapped(path, image)
@@ -77,9 +73,9 @@ def half_written(peer, image):
         os.unlink(image)
 
 
-def any_block(seed):
-    """For fio, which otherwise writes no block twice."""
-    return {"norandommap": 1, "randseed": seed}
+def sparse_options(pattern, depth, seed=2):
+    """Any block: fio, otherwise, writes none twice."""
+    return {**options(pattern, depth), "size": SPARSE_SIZE, "norandommap": 1, "randseed": seed}
 
 
 def sparse(bench, number, kind, folder):
@@ -90,9 +86,10 @@ def sparse(bench, number, kind, folder):
             continue
         with bench.trying(peer), half_written(peer, image) as path:
             for seed, (pattern, depth) in enumerate(SMALL, start=2):
-                count = ios(bench, pattern) // 4
+                count = 500 if bench.quick else 1_000
                 before = os.stat(image).st_blocks
-                values = measure(path, image, pattern, depth, count, **any_block(seed))
+                forget_pages(image)
+                values = fio.cost(path, count, **sparse_options(pattern, depth, seed))
                 if pattern == "randwrite":
                     allocated = (os.stat(image).st_blocks - before) * 512 // 4096
                     values["into holes"] = 100 * allocated / count
@@ -107,7 +104,8 @@ def nested(bench, number, folder):
         for depth in range(1, len(LEVELS) + 1):
             with bench.trying(peer), levels(peer, f"{folder}/levels{depth}", depth) as path:
                 for pattern, queue in SMALL:
-                    values = fio.cost(path, ios(bench, pattern) // 2, **options(pattern, queue))
+                    count = ios(bench, peer, pattern) // 2
+                    values = fio.cost(path, count, **options(pattern, queue))
                     name = f"{depth} {'level' if depth == 1 else 'levels'}"
                     bench.result(f"levels-{cell(pattern, queue)}", name, peer, number, values)
 
@@ -158,9 +156,10 @@ SECTION = Section(
         " `-icount shift=0,sleep=off`). The disks are RAM disks (brd), one an xfs, one an ext4, one"
         " the spare that *the disk itself* and dm-linear are on; they answer at once, so nothing"
         " waits for anything but the CPU, and fio's runtime is the number of instructions, its own"
-        " included. fio: io_uring, direct I/O on the device, 64 MiB, 4 KiB at random (randread,"
-        " randwrite) at a depth of 1 and 32 or 128 KiB in sequence at a depth of 1. Before each run"
-        " the image is taken out of the page cache. Context switches are the whole machine's,"
+        " included. fio: io_uring, direct I/O on the device, 64 MiB (sparse: 32), 4 KiB at random"
+        " (randread, randwrite) at a depth of 1 and 32 or 128 KiB in sequence at a depth of 1."
+        " Before each run the image is taken out of the page cache. Context switches are those of"
+        " the whole machine,"
         " less what starting and ending fio takes. *Half of the image written*: half of the blocks"
         " are written at random, then reads and writes go anywhere; the part that went into holes"
         " is given. *Images in images*: each level a device of the same peer, ext4 in the images"

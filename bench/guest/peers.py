@@ -6,6 +6,7 @@ import os
 import re
 import struct
 import subprocess
+import tempfile
 import time
 from contextlib import contextmanager
 
@@ -24,6 +25,7 @@ class Peer:
     """One of them: attach() gives a device's path, detach() takes it back."""
 
     has_image = True
+    light = False  # little more than the disk's own cost
 
     def __init__(self, name, title, how):
         self.name, self.title, self.how = name, title, how
@@ -52,6 +54,7 @@ class Peer:
 
 class Raw(Peer):
     has_image = False
+    light = True
 
     def attach(self, image, spare):
         return spare
@@ -63,6 +66,8 @@ class Raw(Peer):
 class File(Peer):
     """No block device at all."""
 
+    light = True
+
     def attach(self, image, spare):
         return image
 
@@ -72,6 +77,7 @@ class File(Peer):
 
 class Linear(Peer):
     has_image = False
+    light = True
 
     def unusable(self):
         return missing("dmsetup")
@@ -91,6 +97,7 @@ class Loop(Peer):
     def __init__(self, name, title, how, driver, direct=True, mapped=False):
         super().__init__(name, title, how)
         self.driver, self.direct, self.mapped = driver, direct, mapped
+        self.light = mapped
 
     def unusable(self):
         control = f"/dev/{self.driver}-control"
@@ -184,14 +191,13 @@ class Nbd(Peer):
         free = (d for d in sorted(glob.glob("/sys/block/nbd*")) if not os.path.exists(f"{d}/pid"))
         device = f"/dev/{os.path.basename(next(free))}"
         options = ["--format=raw", "--cache=none", "--aio=io_uring", "--discard=unmap"]
-        # It goes on as a daemon that keeps the pipes: nobody waits for those.
-        subprocess.run(
-            ["qemu-nbd", f"--connect={device}", *options, image],
-            check=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        socket = f"--socket=/run/{os.path.basename(device)}"  # else in /var/lock, which may not be
+        command = ["qemu-nbd", "--fork", socket, f"--connect={device}", *options, image]
+        # Its daemon keeps what it was given to write to: a file, for nobody would see a pipe end.
+        with tempfile.TemporaryFile("w+") as said:
+            if subprocess.call(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said):
+                said.seek(0)
+                raise Failed(f"{' '.join(command)}: {said.read().strip()}")
         for _ in range(300):
             if int(read(f"/sys/block/{os.path.basename(device)}/size")):
                 return device

@@ -131,7 +131,7 @@ class Bench:
 
     def options(self):
         if self.pattern == SPARSE:
-            return {**cost.options("randwrite", self.depth), **cost.any_block(2)}
+            return cost.sparse_options("randwrite", self.depth)
         return cost.options(self.pattern, self.depth)
 
 
