@@ -1,9 +1,10 @@
 """Where images lie: disks, file systems and files on them."""
 
 import os
+import time
 from contextlib import ExitStack, contextmanager
 
-from .shell import run, settle
+from .shell import Failed, run, settle
 
 MIB = 1 << 20
 disk = "/dev/nvme0n1"  # what may be written to; another one on a real machine
@@ -18,6 +19,20 @@ def make_fs(kind, device):
     run(*MKFS[kind], device)
 
 
+def unmount(folder):
+    """Who closes a file in there last, udev or a peer's server, may take a moment."""
+    for tries_left in reversed(range(50)):
+        settle()
+        try:
+            run("umount", folder)
+        except Failed:
+            if not tries_left:
+                raise
+            time.sleep(0.2)
+        else:
+            return
+
+
 @contextmanager
 def mounted(device, folder):
     os.makedirs(folder, exist_ok=True)
@@ -25,9 +40,7 @@ def mounted(device, folder):
     try:
         yield folder
     finally:
-        # udev may be the last to close a device in there.
-        settle()
-        run("umount", folder)
+        unmount(folder)
 
 
 def write_all(path, size):
