@@ -9,6 +9,7 @@
 #include <linux/fs.h>
 #include <linux/mempool.h>
 #include <linux/pagemap.h>
+#include <linux/percpu.h>
 #include <linux/slab.h>
 
 #include "compat.h"
@@ -25,6 +26,8 @@
 
 /* Memory in reserve for so many I/Os of an image; more find some elsewhere. */
 #define RESERVE		16
+/* A CPU keeps so many for its next I/O. KASAN wants to see them freed. */
+#define STOCK		(IS_ENABLED(CONFIG_KASAN) ? 0 : 32)
 
 static struct kmem_cache *remap_cache;
 
@@ -34,23 +37,89 @@ static struct kmem_cache *remap_cache;
  * @private: its bi_private
  * @bdev: its bi_bdev
  * @iter: its bi_iter
+ * @frozen_out: it holds freeze protection of the image's file system
  * @image: the image; of whose guard it holds a reference
  * @start: when it came, in jiffies, or 0: the disk's statistics don't know of it
  * @bio: the bio, if its end is left to @stale_work
  * @stale_work: ends it, where that can't be done at once
- * @frozen_out: it holds freeze protection of the image's file system
+ * @next: in a CPU's stock: the one below
+ * @depth: and how many there are, with this one
  */
 struct remap {
 	bio_end_io_t *end_io;
 	void *private;
 	struct block_device *bdev;
 	struct bvec_iter iter;
+	bool frozen_out;
 	struct floop_image *image;
 	unsigned long start;
 	struct bio *bio;
 	struct work_struct stale_work;
-	bool frozen_out;
+	struct remap *next;
+	unsigned int depth;
 };
+
+/*
+ * What the last I/Os of a CPU have given back. The slab and the mempool take ten
+ * times the instructions. Interrupts put something in at any time, but only tasks
+ * take something out, one at a time: what is on top and what lies below it don't
+ * change for them unless the top does.
+ */
+static DEFINE_PER_CPU(struct remap *, stock);
+
+static struct remap *take(struct floop_image *image, gfp_t gfp)
+{
+	struct remap *remap;
+
+	preempt_disable();
+	remap = this_cpu_read(stock);
+	while (remap && !this_cpu_try_cmpxchg(stock, &remap, remap->next))
+		;
+	preempt_enable();
+	return remap ?: mempool_alloc(&image->remaps, gfp);
+}
+
+static bool put_in_stock(struct remap *remap)
+{
+	struct remap *top;
+	bool fits;
+
+	preempt_disable();
+	top = this_cpu_read(stock);
+	do {
+		remap->next = top;
+		remap->depth = top ? top->depth + 1 : 1;
+		fits = remap->depth <= STOCK;
+	} while (fits && !this_cpu_try_cmpxchg(stock, &top, remap));
+	preempt_enable();
+	return fits;
+}
+
+static void give_back(struct floop_image *image, struct remap *remap)
+{
+	/*
+	 * What is missing from the reserve goes there, for someone may wait for
+	 * it. The barrier is that of mempool_free(): if this came out of the
+	 * reserve, it is seen to be missing.
+	 */
+	smp_rmb();
+	if (unlikely(!mempool_is_saturated(&image->remaps)) ||
+	    unlikely(!put_in_stock(remap)))
+		mempool_free(remap, &image->remaps);
+}
+
+static void empty_stock(void)
+{
+	struct remap *remap;
+	int cpu;
+
+	for_each_possible_cpu(cpu) {
+		while ((remap = per_cpu(stock, cpu))) {
+			per_cpu(stock, cpu) = remap->next;
+			kmem_cache_free(remap_cache, remap);
+		}
+	}
+}
 
 /* The reference of the guard is not given back by this. */
 static void forget(struct remap *remap)
@@ -63,7 +132,7 @@ static void forget(struct remap *remap)
 		__sb_writers_acquired(sb, SB_FREEZE_WRITE);
 		sb_end_write(sb);
 	}
-	mempool_free(remap, &image->remaps);
+	give_back(image, remap);
 }
 
 static void finish(struct bio *bio)
@@ -278,8 +347,7 @@ bool floop_remap(struct floop_image *image, struct bio **bio)
 	if (!mapped)
 		goto unmapped;
 
-	remap = mempool_alloc(&image->remaps,
-			      opf & REQ_NOWAIT ? GFP_NOWAIT : GFP_NOIO);
+	remap = take(image, opf & REQ_NOWAIT ? GFP_NOWAIT : GFP_NOIO);
 	if (unlikely(!remap)) {
 		percpu_ref_put(&guard->users);
 		bio_wouldblock_error(*bio);
@@ -290,7 +358,7 @@ bool floop_remap(struct floop_image *image, struct bio **bio)
 			    bio_sectors(*bio) &&
 			    floop_rule_holds(FLOOP_RULE_FREEZE);
 	if (remap->frozen_out && !protect(image)) {
-		mempool_free(remap, &image->remaps);
+		give_back(image, remap);
 		goto unmapped;
 	}
 	if (unlikely(bio_flagged(*bio, BIO_CHAIN))) {
@@ -359,5 +427,6 @@ int floop_remap_init(void)
  */
 void floop_remap_exit(void)
 {
+	empty_stock();
 	kmem_cache_destroy(remap_cache);
 }
