@@ -522,7 +522,11 @@ int floop_guard_make(struct floop_image *image)
 			      GFP_KERNEL);
 	if (err)
 		return err;
-	floop_map_init(&guard->map);
+	err = floop_map_init(&guard->map);
+	if (err) {
+		percpu_ref_exit(&guard->users);
+		return err;
+	}
 	spin_lock_init(&guard->lock);
 	INIT_LIST_HEAD(&guard->broken_leases);
 	init_completion(&guard->drained);

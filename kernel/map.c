@@ -35,11 +35,37 @@ static sector_t to_disk(void *entry, sector_t pos)
 /**
  * floop_map_init() - begin with nothing mapped
  * @map: the map
+ *
+ * Return: 0 or -ENOMEM.
  */
-void floop_map_init(struct floop_map *map)
+int floop_map_init(struct floop_map *map)
 {
+	map->hits = alloc_percpu(struct floop_map_hit);
+	if (!map->hits)
+		return -ENOMEM;
 	mt_init_flags(&map->tree, MT_FLAGS_USE_RCU);
 	mutex_init(&map->lock);
+	return 0;
+}
+
+static void remember(struct floop_map *map, sector_t first, sector_t end,
+		     sector_t away)
+{
+	struct floop_map_hit *hit = get_cpu_ptr(map->hits);
+
+	hit->first = first;
+	hit->end = end;
+	hit->away = away;
+	put_cpu_ptr(map->hits);
+}
+
+/* There is no reader who could remember it again. */
+static void forget_hits(struct floop_map *map)
+{
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		per_cpu_ptr(map->hits, cpu)->end = 0;
 }
 
 /*
@@ -63,6 +89,7 @@ void floop_map_exit(struct floop_map *map)
 {
 	destroy(map);
 	mutex_destroy(&map->lock);
+	free_percpu(map->hits);
 }
 
 /**
@@ -85,6 +112,7 @@ bool floop_map_find(struct floop_map *map, sector_t pos, sector_t *disk,
 	if (!entry)
 		return false;
 	*disk = to_disk(entry, pos);
+	remember(map, mas.index, *end, *disk - pos);
 	return true;
 }
 
@@ -154,6 +182,7 @@ int floop_map_add(struct floop_map *map, sector_t pos, sector_t nr,
 void floop_map_clear(struct floop_map *map)
 {
 	destroy(map);
+	forget_hits(map);
 	WRITE_ONCE(map->extents, 0);
 	WRITE_ONCE(map->sectors, 0);
 }
@@ -189,6 +218,7 @@ bool floop_map_remove(struct floop_map *map, sector_t pos, sector_t nr)
 	mt_clear_in_rcu(&map->tree);
 	err = mtree_store_range(&map->tree, first, last, NULL, GFP_KERNEL);
 	mt_set_in_rcu(&map->tree);
+	forget_hits(map);
 	if (err) {
 		floop_map_clear(map);
 		return false;

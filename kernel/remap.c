@@ -208,30 +208,6 @@ static bool protect(struct floop_image *image)
 	return true;
 }
 
-/*
- * The disk's sector for a bio, and the first that is not contiguous with it. A
- * flush has no place.
- */
-static bool find(struct floop_image *image, struct bio *bio, sector_t *disk,
-		 sector_t *nr)
-{
-	sector_t pos = (image->offset >> SECTOR_SHIFT) + bio->bi_iter.bi_sector;
-	bool mapped;
-
-	if (!bio_sectors(bio)) {
-		*disk = 0;
-		*nr = 0;
-		return true;
-	}
-	rcu_read_lock();
-	mapped = floop_map_find(&image->guard.map, pos, disk, nr);
-	rcu_read_unlock();
-	*nr -= pos;
-	if (!mapped)
-		floop_fill_missed(image, pos);
-	return mapped;
-}
-
 /* Can this bio be served in parts? Part of one that may not wait is none. */
 static bool may_split(struct bio *bio)
 {
@@ -256,6 +232,43 @@ static struct bio *split(struct floop_image *image, struct bio *bio,
 	bio_chain(front, bio);
 	submit_bio_noacct(bio);
 	return front;
+}
+
+/* A bio that isn't all where the last ones were; it is cut to what is alike. */
+static noinline sector_t find(struct floop_image *image, struct bio **bio,
+			      sector_t pos)
+{
+	struct bio *front;
+	sector_t disk, end;
+	bool mapped;
+
+	rcu_read_lock();
+	mapped = floop_map_find(&image->guard.map, pos, &disk, &end);
+	rcu_read_unlock();
+	if (!mapped)
+		floop_fill_missed(image, pos);
+	if (end - pos < bio_sectors(*bio)) {
+		front = may_split(*bio) ? split(image, *bio, end - pos) : NULL;
+		if (!front)
+			return FLOOP_NOWHERE;
+		*bio = front;
+	}
+	return mapped ? disk : FLOOP_NOWHERE;
+}
+
+/* The disk's sector for a bio, or FLOOP_NOWHERE. A flush has no place. */
+static sector_t place(struct floop_image *image, struct bio **bio)
+{
+	sector_t pos = (image->offset >> SECTOR_SHIFT) +
+		       (*bio)->bi_iter.bi_sector;
+	sector_t nr = bio_sectors(*bio), disk;
+
+	if (!nr)
+		return 0;
+	disk = floop_map_hit(&image->guard.map, pos, nr);
+	if (likely(disk != FLOOP_NOWHERE))
+		return disk;
+	return find(image, bio, pos);
 }
 
 /*
@@ -315,8 +328,7 @@ bool floop_remap(struct floop_image *image, struct bio **bio)
 	struct floop_guard *guard = &image->guard;
 	blk_opf_t opf = (*bio)->bi_opf;
 	struct remap *remap;
-	sector_t disk, nr;
-	bool mapped;
+	sector_t disk;
 
 	if (!percpu_ref_tryget_live(&guard->users))
 		return false;
@@ -333,18 +345,8 @@ bool floop_remap(struct floop_image *image, struct bio **bio)
 		floop_guard_cached(image);
 		goto unmapped;
 	}
-	mapped = find(image, *bio, &disk, &nr);
-	if (unlikely(nr < bio_sectors(*bio))) {
-		struct bio *front;
-
-		if (!may_split(*bio))
-			goto unmapped;
-		front = split(image, *bio, nr);
-		if (!front)
-			goto unmapped;
-		*bio = front;
-	}
-	if (!mapped)
+	disk = place(image, bio);
+	if (disk == FLOOP_NOWHERE)
 		goto unmapped;
 
 	remap = take(image, opf & REQ_NOWAIT ? GFP_NOWAIT : GFP_NOIO);
