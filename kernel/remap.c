@@ -67,7 +67,7 @@ struct remap {
  */
 static DEFINE_PER_CPU(struct remap *, stock);
 
-static struct remap *take(struct floop_image *image, gfp_t gfp)
+static struct remap *take(struct floop_image *image, blk_opf_t opf)
 {
 	struct remap *remap;
 
@@ -76,7 +76,10 @@ static struct remap *take(struct floop_image *image, gfp_t gfp)
 	while (remap && !this_cpu_try_cmpxchg(stock, &remap, remap->next))
 		;
 	preempt_enable();
-	return remap ?: mempool_alloc(&image->remaps, gfp);
+	if (likely(remap))
+		return remap;
+	return mempool_alloc(&image->remaps,
+			     opf & REQ_NOWAIT ? GFP_NOWAIT : GFP_NOIO);
 }
 
 static bool put_in_stock(struct remap *remap)
@@ -95,7 +98,7 @@ static bool put_in_stock(struct remap *remap)
 	return fits;
 }
 
-static void give_back(struct floop_image *image, struct remap *remap)
+static inline void give_back(struct floop_image *image, struct remap *remap)
 {
 	/*
 	 * What is missing from the reserve goes there, for someone may wait for
@@ -122,7 +125,7 @@ static void empty_stock(void)
 }
 
 /* The reference of the guard is not given back by this. */
-static void forget(struct remap *remap)
+static inline void forget(struct remap *remap)
 {
 	struct floop_image *image = remap->image;
 
@@ -147,7 +150,8 @@ static void finish(struct bio *bio)
 	/* The disk has told of its own; this is the device's. */
 	bio_set_flag(bio, BIO_TRACE_COMPLETION);
 	if (remap->start)
-		bio_end_io_acct(bio, remap->start);
+		bdev_end_io_acct(bio->bi_bdev, bio_op(bio), bio_sectors(bio),
+				 remap->start);
 	forget(remap);
 	/* The image may be gone from here on. */
 	percpu_ref_put(&image->guard.users);
@@ -299,7 +303,8 @@ static void submit(struct floop_image *image, struct bio *bio,
 	remap->start = 0;
 	if (blk_queue_io_stat(bdev_get_queue(bio->bi_bdev)) &&
 	    bio_sectors(bio))
-		remap->start = bio_start_io_acct(bio);
+		remap->start = bdev_start_io_acct(bio->bi_bdev, bio_op(bio),
+						  jiffies);
 	trace_floop_io_mapped(image, bio);
 	this_cpu_inc(image->counts->mapped);
 
@@ -349,7 +354,7 @@ bool floop_remap(struct floop_image *image, struct bio **bio)
 	if (disk == FLOOP_NOWHERE)
 		goto unmapped;
 
-	remap = take(image, opf & REQ_NOWAIT ? GFP_NOWAIT : GFP_NOIO);
+	remap = take(image, opf);
 	if (unlikely(!remap)) {
 		percpu_ref_put(&guard->users);
 		bio_wouldblock_error(*bio);
