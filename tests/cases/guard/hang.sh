@@ -19,6 +19,8 @@ waits() {
 	local what=$1 writer changer mapped
 	shift
 	wait_mapped "$dev" 7
+	# What udev reads is mapped I/O too
+	udevadm settle
 	mapped=$(ios "$dev" mapped)
 	hang
 	seed=$((seed + 1))
