@@ -16,7 +16,7 @@ def both_engines(bench, number, cell, peer, make_file, device):
         make_fs("xfs", device)
         with mounted(device, "/mnt/upper") as folder:
             make_file(f"{folder}/file", FILE_SIZE)
-            values, _ = timed(f"{folder}/file", 1 if bench.quick else 2, engine)
+            values, _ = timed(bench, f"{folder}/file", engine)
             bench.result(engine, cell, peer, number, values)
 
 
@@ -33,7 +33,7 @@ def on_clone(bench, number, folder, peer):
     if not peer.has_image:
         return
     run("cp", "--reflink=always", f"{folder}/image", clone)
-    with bench.trying(peer), peer.attached(clone, None) as device:
+    with bench.trying(peer), peer.attached(clone, None, can_be_ready=False) as device:
         both_engines(bench, number, CLONE, peer, write_all, device)
     os.unlink(clone)
 

@@ -15,7 +15,7 @@ def on_top(bench, number, peer, device):
     with mounted(device, "/mnt/top") as folder:
         write_all(f"{folder}/file", FILE_SIZE)
         for engine in ENGINES:
-            values, _ = timed(f"{folder}/file", 1 if bench.quick else 2, engine)
+            values, _ = timed(bench, f"{folder}/file", engine)
             bench.result(engine, CELL, peer, number, values)
 
 
