@@ -5,7 +5,7 @@ import os
 from .places import MIB, make_fs, make_sparse, mounted, nvme_parts, write_all
 from .section import EACH_WAY, Section, Table
 from .shell import run
-from .throughput import ENGINES, FILE_SIZE, IMAGE_SIZE, timed
+from .throughput import ENGINES, FILE_SIZE, IMAGE_SIZE, NO_PLACE, timed
 
 SPARSE, CLONE = "sparse image, sparse file", "reflinked clone, written file"
 
@@ -66,7 +66,7 @@ SECTION = Section(
         for engine in ENGINES
     },
     measure=measure_all,
-    absent={"file": "not a device"},
+    absent=NO_PLACE,
     memory="2G",
     disk="2G",
 )

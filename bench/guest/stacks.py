@@ -3,10 +3,10 @@
 from . import peers
 from .places import MIB, levels, make_fs, make_levels, mounted, nvme_parts, write_all
 from .section import EACH_WAY, Section, Table
-from .throughput import ENGINES, FILE_SIZE, timed
+from .throughput import ENGINES, FILE_SIZE, NO_PLACE, timed
 
 KINDS = ["ext4", "btrfs"]  # in the first image and in the second; in the last, xfs
-SIZES = [1100 * MIB, 900 * MIB, 320 * MIB]
+SIZES = [800 * MIB, 640 * MIB, 320 * MIB]
 CELL = "xfs-X-ext4-X-btrfs-X-xfs"
 
 
@@ -50,7 +50,7 @@ SECTION = Section(
         engine: Table(f"rw=rw, 4 KiB, 12 jobs, {engine}", [CELL], EACH_WAY) for engine in ENGINES
     },
     measure=measure_all,
-    absent={"file": "not a device"},
+    absent=NO_PLACE,
     memory="3G",
     disk="2G",
 )
