@@ -11,6 +11,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -22,6 +23,16 @@ from guest import SECTIONS, peers
 
 PROJECT = Path(__file__).resolve().parent.parent
 FORMAT = 1
+# By program, the Debian package that has it: what every section needs of a real machine.
+NEEDED = {
+    "fio": "fio",
+    "sfdisk": "fdisk",
+    "udevadm": "udev",
+    "mkfs.ext4": "e2fsprogs",
+    "mkfs.xfs": "xfsprogs",
+    "mkfs.btrfs": "btrfs-progs",
+    "dmsetup": "dmsetup",
+}
 PAGES = {"stable": "benchmarks.md", "lts": "benchmarks-lts.md"}
 EXAMPLES = f"""\
 sections: {", ".join(SECTIONS)}
@@ -209,6 +220,10 @@ def prepare_native(args):
     """A disk that holds nothing, and the sections that a real machine can measure."""
     if os.geteuid():
         sys.exit("bench: NATIVE=1 has to be run as root")
+    lacking = {program: of for program, of in NEEDED.items() if not shutil.which(program)}
+    if lacking:
+        packages = " ".join(sorted(set(lacking.values())))
+        sys.exit(f"bench: no {', '.join(lacking)} on this machine: apt install {packages}")
     if reason := scratch.refusal(args.disk):
         sys.exit(f"bench: {args.disk}: {reason}; give an empty disk that nobody needs")
     counted = [name for name in args.only if SECTIONS[name].icount]
