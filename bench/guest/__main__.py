@@ -9,7 +9,7 @@ from pathlib import Path
 
 from . import SECTIONS, peers, places
 from .run import Run
-from .shell import Failed, run
+from .shell import Failed, run, stop_udev
 
 VERSIONS = {
     "fio": ["fio", "--version"],
@@ -39,7 +39,9 @@ def main():
     args = p.parse_args()
     places.disk = args.disk or places.disk
     section = SECTIONS[args.section]
-    os.chmod("/dev/null", 0o666)  # in the test machine it isn't, and PostgreSQL asks for it
+    if not args.disk:
+        stop_udev()
+        os.chmod("/dev/null", 0o666)  # there it isn't, and PostgreSQL asks for it
     peers.load_drivers()
     names = [name for name in args.peers.split(",") if name]
     bench = Run(section, args.rounds, args.quick, names)

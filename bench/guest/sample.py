@@ -22,6 +22,7 @@ import sys
 
 from . import cost, fio, peers
 from .places import MIB, forget_pages, make_fs, mounted, ram_disks, write_all
+from .shell import stop_udev
 
 PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241, "riscv64": 241}
 PERF_TYPE_SOFTWARE = 1
@@ -179,6 +180,7 @@ def main():
     p.add_argument("--ios", type=int, default=5_000)
     p.add_argument("--least", type=int, default=60, help="leave out what takes fewer; default 60")
     args = p.parse_args()
+    stop_udev()
     peers.load_drivers()
     disk, spare = ram_disks(2, 2048 * MIB)
     make_fs(args.fs, disk)
