@@ -54,9 +54,9 @@ def in_use_or_written(disk, size):
 
 def wipe(disk):
     """As it was: no partition table, and zeroes at both ends."""
-    subprocess.run(["sfdisk", "-q", "--delete", disk], check=False, stderr=subprocess.DEVNULL)
     with open(disk, "r+b", buffering=0) as file:
         size = file.seek(0, os.SEEK_END)
         for offset in (0, size - ENDS):
             os.pwrite(file.fileno(), bytes(ENDS), offset)
         os.fsync(file.fileno())
+    subprocess.run(["blockdev", "--rereadpt", disk], check=False, stderr=subprocess.DEVNULL)
