@@ -56,10 +56,9 @@ def pgbench(*arguments):
 
 def make_template(device):
     """An ext4 with a database that pgbench can work on: made once, for it takes long."""
-    os.chmod("/dev/null", 0o666)  # as anywhere; in the test machine only root may write it
     os.makedirs(SOCKETS, exist_ok=True)
     shutil.chown(SOCKETS, "postgres", "postgres")
-    # Blocks of 4 KiB, which a file system as small would not have: rublk's sectors are as large.
+    # Blocks of 4 KiB, as larger file systems have: mkfs would give one as small 1 KiB.
     run(*MKFS["ext4"], "-b", "4096", device)
     with mounted(device, "/mnt/upper") as folder:
         data = f"{folder}/postgres"
