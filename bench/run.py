@@ -168,6 +168,16 @@ def expected(section, taking_part, rounds):
 
 def measure(section, args, results):
     """Run a section; False if a peer failed in it or the section ended early."""
+    for tries_left in (2, 1, 0):
+        done = measure_once(section, args, results)
+        # An emulated machine on a busy host may die while it boots.
+        if section.name in results["machines"] or not tries_left:
+            return done
+        print(f"bench: {section.name}: its machine did not start; again", file=sys.stderr)
+    return False
+
+
+def measure_once(section, args, results):
     words, where = command(section, args)
     print(f"bench: {section.name}: starting its machine", file=sys.stderr)
     progress, failed = Progress(section.name, 0), False
@@ -199,6 +209,7 @@ def measure(section, args, results):
 
 def forget(results, section):
     """Take an earlier run of a section out of the results."""
+    results["machines"].pop(section.name, None)
     results["runs"] = [r for r in results["runs"] if not r["table"].startswith(f"{section.name}/")]
     for peer in results["peers"].values():
         peer["absent"].pop(section.name, None)

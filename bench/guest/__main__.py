@@ -17,7 +17,7 @@ VERSIONS = {
     "qemu-nbd": ["qemu-nbd", "--version"],
     "dmsetup": ["dmsetup", "--version"],
     "mkfs.xfs": ["mkfs.xfs", "-V"],
-    "postgres": ["postgres", "--version"],
+    "psql": ["psql", "--version"],
 }
 
 

@@ -8,7 +8,7 @@ import sqlite3
 import time
 from contextlib import closing, contextmanager
 
-from .places import MIB, MKFS, make_fs, mounted, nvme_parts, write_all
+from .places import MIB, make_fs, mounted, nvme_parts, write_all
 from .section import LATENCY, Measure, Section, Table
 from .shell import Failed, run
 
@@ -58,8 +58,7 @@ def make_template(device):
     """An ext4 with a database that pgbench can work on: made once, for it takes long."""
     os.makedirs(SOCKETS, exist_ok=True)
     shutil.chown(SOCKETS, "postgres", "postgres")
-    # Blocks of 4 KiB, as larger file systems have: mkfs would give one as small 1 KiB.
-    run(*MKFS["ext4"], "-b", "4096", device)
+    make_fs("ext4", device)
     with mounted(device, "/mnt/upper") as folder:
         data = f"{folder}/postgres"
         os.mkdir(data)

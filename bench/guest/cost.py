@@ -46,13 +46,20 @@ def ios(bench, peer, pattern):
     return 8_000 if peer.light else 3_000
 
 
+def forget_image(peer, path, image):
+    """Out of the page cache with it; which opens it, and what is mapped has to be mapped again."""
+    if peer.has_image:
+        forget_pages(image)
+        peer.wait_until_ready(path, image)
+
+
 def written(bench, number, kind, folder, spare):
     """Every block of the image is allocated and written."""
     image = f"{folder}/image"
     for peer in bench.taking_part():
         with bench.trying(peer), peer.attached(image, spare) as path:
             for pattern, depth in SMALL + LARGE:
-                forget_pages(*([image] if peer.has_image else []))
+                forget_image(peer, path, image)
                 values = fio.cost(path, ios(bench, peer, pattern), **options(pattern, depth))
                 bench.result(kind, cell(pattern, depth), peer, number, values)
 
@@ -87,7 +94,7 @@ def sparse(bench, number, kind, folder):
             for seed, (pattern, depth) in enumerate(SMALL, start=2):
                 count = 500 if bench.quick else 1_000
                 before = os.stat(image).st_blocks
-                forget_pages(image)
+                forget_image(peer, path, image)
                 values = fio.cost(path, count, **sparse_options(pattern, depth, seed))
                 if pattern == "randwrite":
                     allocated = (os.stat(image).st_blocks - before) * 512 // 4096

@@ -8,8 +8,10 @@ from .shell import Failed, run, settle
 
 MIB = 1 << 20
 disk = "/dev/nvme0n1"  # what may be written to; another one on a real machine
+NOW = "nodiscard,lazy_itable_init=0,lazy_journal_init=0"
 MKFS = {
-    "ext4": ["mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"],
+    # Blocks of 4 KiB: a small file system would get 1 KiB.
+    "ext4": ["mkfs.ext4", "-q", "-F", "-b", "4096", "-E", NOW],
     "xfs": ["mkfs.xfs", "-q", "-f", "-K"],
     "btrfs": ["mkfs.btrfs", "-q", "-f", "-K"],
 }

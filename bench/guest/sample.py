@@ -21,7 +21,7 @@ import subprocess
 import sys
 
 from . import cost, fio, peers
-from .places import MIB, forget_pages, make_fs, mounted, ram_disks, write_all
+from .places import MIB, make_fs, mounted, ram_disks, write_all
 from .shell import stop_udev
 
 PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241, "riscv64": 241}
@@ -130,6 +130,9 @@ class Bench:
             return cost.half_written(peer, self.sparse_image)
         return peer.attached(self.image, self.spare)
 
+    def forget(self, peer, path):
+        cost.forget_image(peer, path, self.sparse_image if self.pattern == SPARSE else self.image)
+
     def options(self):
         if self.pattern == SPARSE:
             return cost.sparse_options("randwrite", self.depth)
@@ -142,7 +145,7 @@ def profile(bench, peer, ios):
     symbols = Symbols()
     for period in PERIODS:
         with bench.place(peer) as path:
-            forget_pages(bench.image)
+            bench.forget(peer, path)
             words = {"ioengine": "io_uring", "direct": 1, "number_ios": ios, **bench.options()}
             with Sampler(period) as sampler:
                 process = subprocess.Popen(fio.command(path, **words), stdout=subprocess.DEVNULL)
@@ -192,7 +195,7 @@ def main():
         plain, results = [], []
         for name in args.peers:
             with bench.place(known[name]) as path:
-                forget_pages(bench.image)
+                bench.forget(known[name], path)
                 plain.append(fio.cost(path, args.ios, **bench.options()))
             counters = profile(bench, known[name], args.ios)
             scale = plain[-1]["instructions"] / counters[0].total()
