@@ -166,7 +166,7 @@ SECTION = Section(
     },
     measure=measure_all,
     absent={
-        "file": "not a device",
+        "file": "",
         "floop-buffered": "the page cache absorbs nothing of a commit; as loop, buffered",
     },
     memory="2G",

@@ -60,6 +60,5 @@ def each_way(path, **options):
 def percentiles(side):
     """Of the completion's time, in µs, for a side (read or write) of a job."""
     found = side["clat_ns"]
-    names = {"50.000000": "p50", "90.000000": "p90", "99.000000": "p99", "99.900000": "p99.9"}
-    result = {name: found["percentile"][key] / 1000 for key, name in names.items()}
-    return {**result, "max": found["max"] / 1000}
+    names = {"50.000000": "p50", "99.000000": "p99", "99.900000": "p99.9"}
+    return {name: found["percentile"][key] / 1000 for key, name in names.items()}

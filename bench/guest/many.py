@@ -270,7 +270,7 @@ SECTION = Section(
         "mount": Table("Mount an image, and back", ["ext4, 64 MiB"], {"mount": MS, "umount": MS}),
     },
     measure=measure_all,
-    absent={"file": "not a device", "floop-buffered": "as with mapping off"},
+    absent={"file": "", "floop-buffered": "as with mapping off"},
     memory="2G",
     disk="1G",
 )

@@ -138,7 +138,7 @@ SECTION = Section(
         )
     },
     measure=measure_all,
-    absent={"file": "not a device"},
+    absent={"file": ""},
     memory=f"{MEMORY}M",
     disk="3G",
 )

@@ -13,8 +13,10 @@ class Run:
         self.out = {}  # peers that have no figures here, and why
         self.peers = [peer for peer in peers.ALL if not names or peer.name in names]
         for peer in self.peers:
-            reason = section.absent.get(peer.name) or peer.unusable()
-            if reason:
+            reason = section.absent.get(peer.name)
+            if reason is None:
+                reason = peer.unusable() or None
+            if reason is not None:
                 self.leave_out(peer, reason)
 
     def tell(self, **answer):
@@ -22,7 +24,8 @@ class Run:
 
     def leave_out(self, peer, reason):
         self.out[peer.name] = reason
-        self.tell(absent=peer.name, reason=reason)
+        if reason:
+            self.tell(absent=peer.name, reason=reason)
 
     def taking_part(self):
         return [peer for peer in self.peers if peer.name not in self.out]

@@ -16,7 +16,7 @@ INSTRUCTIONS = {
     "switches": Measure("context switches per I/O", "less", 2),
 }
 EACH_WAY = {"read MiB/s": Measure("MiB/s", "more", 1), "write MiB/s": Measure("MiB/s", "more", 1)}
-LATENCY = {name: Measure("µs", None) for name in ("p50", "p90", "p99", "p99.9", "max")}
+LATENCY = {name: Measure("µs", None) for name in ("p50", "p99", "p99.9")}
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ class Section:
     emulation: str  # which of its figures depend on it, and how
     tables: dict[str, Table]
     measure: Callable  # of a Run
-    absent: dict[str, str] = field(default_factory=dict)  # peers that have no place in it, and why
+    # Peers that have no place in it, and why; with no reason they aren't spoken of
+    absent: dict[str, str] = field(default_factory=dict)
     icount: bool = False
     memory: str = "2G"
     disk: str = ""  # size of the NVMe disk

@@ -31,7 +31,7 @@ PUBLISHED_MIB, SCALE = 1500, 125
 
 # In the sections on devices
 NO_PLACE = {
-    "file": "not a device",
+    "file": "",
     "floop-buffered": "measured in the cost section only: direct I/O is what floop has by default",
 }
 
