@@ -61,10 +61,10 @@ bench: cli setup
 		$(if $(QUICK),--quick) $(if $(KERNEL),--kernel $(KERNEL)) $(if $(WRITE),--write) \
 		$(if $(NATIVE),--native) $(if $(DISK),--disk $(DISK)) $(ARGS)
 
-## bench-cost: what an I/O costs: bench ONLY=cost
+## bench-cost: what an I/O costs: the sections of bench that count instructions
 .PHONY: bench-cost
 bench-cost:
-	@$(MAKE) --no-print-directory bench ONLY=cost
+	@$(MAKE) --no-print-directory bench ONLY=cost,cost-ext4,levels
 
 ## bench-compare: what changed beyond the noise; make bench-compare A.json B.json
 .PHONY: bench-compare

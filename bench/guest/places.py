@@ -111,6 +111,7 @@ def levels(peer, folder, depth):
     with ExitStack() as open_levels:
         image = f"{folder}/image"
         for level in range(depth):
+            forget_pages(image)
             device = open_levels.enter_context(peer.attached(image, None))
             if level < depth - 1:
                 place = open_levels.enter_context(mounted(device, f"{folder}.{level}"))

@@ -40,5 +40,8 @@ class Run:
         try:
             yield
         except (Failed, OSError) as error:
+            # What came first: clearing up may have failed on account of it.
+            while isinstance(error.__context__, Failed | OSError):
+                error = error.__context__
             self.leave_out(peer, str(error))
             self.tell(failed=peer.name)
