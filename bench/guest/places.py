@@ -48,12 +48,11 @@ def mounted(device, folder):
 def write_all(path, size):
     """A file of that size with no holes, and nothing in it that isn't on the disk."""
     data = os.urandom(MIB) * 8
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT)
     written = 0
-    while written < size:
-        written += os.pwrite(fd, data[: size - written], written)
-    os.fsync(fd)
-    os.close(fd)
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT), "wb", buffering=0) as file:
+        while written < size:
+            written += file.write(data[: size - written])
+        os.fsync(file.fileno())
 
 
 def make_sparse(path, size):
