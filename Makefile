@@ -73,8 +73,8 @@ bench-compare: setup-host
 
 # The files that bench-compare is given, which are no targets.
 ifneq ($(filter bench-compare,$(MAKECMDGOALS)),)
-.PHONY: $(filter-out bench-compare,$(MAKECMDGOALS))
-$(filter-out bench-compare,$(MAKECMDGOALS)): ; @:
+.PHONY: $(sort $(filter-out bench-compare,$(MAKECMDGOALS)))
+$(sort $(filter-out bench-compare,$(MAKECMDGOALS))): ; @:
 endif
 
 ## install: the module (by DKMS where it is) and the command; DROP_IN=1: as the loop driver
