@@ -77,6 +77,8 @@ def parse_args():
     args.rounds = args.rounds or (1 if args.quick else 5)
     if args.rounds < 1:
         p.error("--rounds: at least one")
+    if args.native and args.write:
+        p.error("WRITE=1 is for the test machine's results: NATIVE=1 leaves its own in build/bench")
     if bool(args.native) != bool(args.disk):
         p.error("NATIVE=1 and DISK=/dev/... go together")
     return args
@@ -269,6 +271,9 @@ def main():
     args = parse_args()
     if args.native:
         prepare_native(args)
+    page = PROJECT / "docs" / PAGES[args.kernel]
+    if args.write and not (page.exists() and report.BEGIN in page.read_text()):
+        sys.exit(f"bench: {page} has no place marked {report.BEGIN} for WRITE=1")
     path = PROJECT / "build/bench" / ("native.json" if args.native else f"{args.kernel}.json")
     results = host(args)
     if args.add and path.exists():
