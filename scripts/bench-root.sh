@@ -35,7 +35,8 @@ rublk()
 copy()
 {
 	as_root rm -rf "$new"
-	as_root cp -a --reflink=auto "$ROOT" "$new"
+	as_root mkdir "$new"
+	as_root cp -a --reflink=auto "$ROOT/." "$new"
 	as_root install "$BUILD/rublk/bin/rublk" "$new/usr/local/bin/"
 	as_root chroot "$new" rublk --version
 }
