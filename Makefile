@@ -55,8 +55,7 @@ check: setup-host
 
 ## bench: floop and its peers, side by side; ONLY=cost,stacks QUICK=1 KERNEL=lts WRITE=1 ARGS=--help
 .PHONY: bench
-bench: cli setup
-	@scripts/bench-root.sh
+bench: $(if $(NATIVE),setup-host,setup)
 	@$(VENV)/python bench/run.py $(if $(ONLY),--only $(ONLY)) $(if $(PEERS),--peers $(PEERS)) \
 		$(if $(QUICK),--quick) $(if $(KERNEL),--kernel $(KERNEL)) $(if $(WRITE),--write) \
 		$(if $(NATIVE),--native) $(if $(DISK),--disk $(DISK)) $(ARGS)

@@ -17,12 +17,12 @@ import sys
 import time
 from pathlib import Path
 
+import figures
 import report
 import scratch
 from guest import SECTIONS, peers
 
 PROJECT = Path(__file__).resolve().parent.parent
-FORMAT = 1
 # By program, the Debian package that has it: what every section needs of a real machine.
 NEEDED = {
     "fio": "fio",
@@ -73,7 +73,7 @@ def parse_args():
     p.add_argument("--write", action="store_true", help="into docs/ and bench/results/, too")
     args = p.parse_args()
     args.only = chosen(args.only, SECTIONS, "section") or list(SECTIONS)
-    args.peers = chosen(args.peers, [peer.name for peer in peers.ALL], "peer")
+    args.peers = chosen(args.peers, peers.NAMED, "peer")
     args.rounds = args.rounds or (1 if args.quick else 5)
     if args.rounds < 1:
         p.error("--rounds: at least one")
@@ -94,7 +94,7 @@ def host(args):
     cpu = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.M)
     qemu = None if args.native else output("qemu-system-x86_64", "--version").splitlines()[0]
     return {
-        "format": FORMAT,
+        "format": figures.FORMAT,
         "date": time.strftime("%Y-%m-%dT%H:%M"),
         "commit": commit + ("+changes" if changed else ""),
         "quick": args.quick,

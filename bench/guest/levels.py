@@ -24,7 +24,7 @@ def one_peer(bench, number, peer, folder):
 def measure_all(bench):
     (disk,) = ram_disks(1, 2048 * MIB)
     make_fs("xfs", disk)
-    maker = next(peer for peer in peers.ALL if peer.name == "loop-direct")
+    maker = peers.NAMED["loop-direct"]
     with mounted(disk, "/mnt/lower") as folder:
         for depth in NAMES:
             os.mkdir(f"{folder}/{depth}")

@@ -278,6 +278,9 @@ ALL = [
 ]
 
 
+NAMED = {peer.name: peer for peer in ALL}
+
+
 def load_drivers():
     """The peers' modules, where the kernel has them."""
     for module in (["loop"], ["ublk_drv"], ["nbd", "nbds_max=16"]):

@@ -174,11 +174,10 @@ def show(title, columns, least):
 
 
 def main():
-    known = {peer.name: peer for peer in peers.ALL}
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("pattern", choices=["randread", "randwrite", "read", "write", SPARSE])
     p.add_argument("depth", type=int)
-    p.add_argument("peers", nargs="+", choices=known, metavar="peer")
+    p.add_argument("peers", nargs="+", choices=peers.NAMED, metavar="peer")
     p.add_argument("--fs", choices=["xfs", "ext4"], default="xfs")
     p.add_argument("--ios", type=int, default=5_000)
     p.add_argument("--least", type=int, default=60, help="leave out what takes fewer; default 60")
@@ -194,10 +193,10 @@ def main():
         fio.find_base(bench.image)
         plain, results = [], []
         for name in args.peers:
-            with bench.place(known[name]) as path:
-                bench.forget(known[name], path)
+            with bench.place(peers.NAMED[name]) as path:
+                bench.forget(peers.NAMED[name], path)
                 plain.append(fio.cost(path, args.ios, **bench.options()))
-            counters = profile(bench, known[name], args.ios)
+            counters = profile(bench, peers.NAMED[name], args.ios)
             scale = plain[-1]["instructions"] / counters[0].total()
             scaled = [{name: count * scale for name, count in c.items()} for c in counters]
             results.append([collections.Counter(counts) for counts in scaled])

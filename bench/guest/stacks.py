@@ -23,7 +23,7 @@ def on_top(bench, number, peer, device):
 def measure_all(bench):
     lower, spare = nvme_parts(1500 * MIB, SIZES[-1])
     make_fs("xfs", lower)
-    maker = next(peer for peer in peers.ALL if peer.name == "loop-direct")
+    maker = peers.NAMED["loop-direct"]
     with mounted(lower, "/mnt/lower") as folder:
         make_levels(maker, folder, KINDS, SIZES)
         for number in range(bench.rounds):
