@@ -21,6 +21,8 @@ struct floop_image;
 #define FLOOP_IO_FREEZE_HELD	BIT(2)
 /* The disk's statistics know of it. */
 #define FLOOP_IO_COUNTED	BIT(3)
+/* Is joined already, or has failed together with others. */
+#define FLOOP_IO_ALONE		BIT(4)
 
 /**
  * struct floop_io - one bio of a device

@@ -32,6 +32,7 @@
 #include "flush.h"
 #include "image.h"
 #include "io.h"
+#include "join.h"
 #include "lane.h"
 #include "names.h"
 #include "rw.h"
@@ -310,6 +311,7 @@ static void cpu_lane_pass(struct floop_lane *lane, struct llist_node *node)
 		bool wait;
 
 		node = node->next;
+		io = floop_join(io, &node);
 		wait = lane_may_wait(io, node || lane_has_more(lane));
 		if (need_resched())
 			floop_io_end_batch(&batch);
@@ -351,9 +353,11 @@ static void writer_pass(struct floop_lane *lane, struct llist_node *node)
 	blk_start_plug(&plug);
 	while (node) {
 		struct floop_io *io = llist_entry(node, struct floop_io, node);
-		bool try = !bio_list_empty(&batch) && writer_may_try(io);
+		bool try;
 
 		node = node->next;
+		io = floop_join(io, &node);
+		try = !bio_list_empty(&batch) && writer_may_try(io);
 		if (!try || !handle(io, false, &batch)) {
 			floop_io_end_batch(&batch);
 			handle(io, true, &batch);

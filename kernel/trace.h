@@ -72,6 +72,10 @@ DEFINE_EVENT(floop_io, floop_io_mapped,
 DEFINE_EVENT(floop_io, floop_io_file,
 	     TP_PROTO(struct floop_image *image, struct bio *bio),
 	     TP_ARGS(image, bio));
+/* Writes through the file system that were made one. */
+DEFINE_EVENT(floop_io, floop_io_join,
+	     TP_PROTO(struct floop_image *image, struct bio *bio),
+	     TP_ARGS(image, bio));
 
 #endif /* FLOOP_TRACE_H */
 

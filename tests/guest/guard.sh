@@ -27,6 +27,17 @@ written() {
 	pattern write -q -s "$3" "$1" "$2"
 }
 
+# fragmented FILE MEGABYTES - in pieces of 64k, with another file's between them
+fragmented() {
+	local i
+	: >"$1"
+	: >"$1.other"
+	for ((i = 0; i < $2 * 16; i++)); do
+		printf 'file 0\npwrite -q %dk 64k\nfsync\nfile 1\npwrite -q %dk 64k\nfsync\n' $((i * 64)) $((i * 64))
+	done | xfs_io -d "$1" "$1.other" >/dev/null
+	rm "$1.other"
+}
+
 mapped() {
 	[ "$(attr "$1" loop/mapped)" = 1 ]
 }
@@ -165,4 +176,10 @@ begin_tracing() {
 	mount_at none "$WORK/tracing" -t tracefs
 	# shellcheck disable=SC2034 # the cases use it
 	tracing=$WORK/tracing
+	later trace_off
+}
+
+trace_off() {
+	echo 0 >"$tracing/events/enable"
+	echo >"$tracing/trace"
 }

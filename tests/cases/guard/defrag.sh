@@ -10,17 +10,6 @@
 . tests/guest/guard.sh
 programs loopdev pattern keeper
 
-# fragmented FILE MEGABYTES - in pieces of 64k, with another file's between them
-fragmented() {
-	local i
-	: >"$1"
-	: >"$1.other"
-	for ((i = 0; i < $2 * 16; i++)); do
-		printf 'file 0\npwrite -q %dk 64k\nfsync\nfile 1\npwrite -q %dk 64k\nfsync\n' $((i * 64)) $((i * 64))
-	done | xfs_io -d "$1" "$1.other" >/dev/null
-	rm "$1.other"
-}
-
 # first_block FILE - where it begins on the disk
 first_block() {
 	filefrag -v "$1" | awk '$1 == "0:" { print $4; exit }'

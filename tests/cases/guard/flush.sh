@@ -10,11 +10,6 @@
 programs loopdev pattern
 
 begin_tracing
-trace_off() {
-	echo 0 >"$tracing/events/block/block_rq_issue/enable"
-	echo 1 >"$tracing/trace"
-}
-later trace_off
 
 # reached WHAT PATTERN COMMAND... - the disk got requests like that (F: flush, WF: with FUA) meanwhile
 reached() {

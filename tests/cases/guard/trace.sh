@@ -9,11 +9,6 @@
 programs loopdev pattern
 
 begin_tracing
-trace_off() {
-	echo 0 >"$tracing/events/floop/enable"
-	echo >"$tracing/trace"
-}
-later trace_off
 
 # events EVENT... - of the device, from the oldest on, as EVENT: its fields
 events() {

@@ -1,0 +1,60 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: pages that the device's own page cache writes back are written to the image many at a time, each where it belongs; if the disk fails one of them, the others are written all the same
+# modes: side-by-side
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+. tests/guest/guard.sh
+programs loopdev pattern
+
+# What is mapped is the disk's to merge.
+set_mapping 0
+begin_tracing
+echo 1 >"$tracing/events/floop/floop_io_join/enable"
+
+# joined - how many sectors were written as a part of something larger; and no more than 256 KiB at a time
+joined() {
+	sed -n 's/.* floop_io_join: .* op=1 .*sectors=//p' "$tracing/trace" | awk '$1 > 512 { exit 1 } { n += $1 } END { print n + 0 }'
+}
+
+for fs in ext4 xfs; do
+	on_disk "$fs"
+	for how in direct buffered; do
+		# With that bit more, a block of the device's page cache is 1 KiB, and so is what is written.
+		truncate -s 4097K "$MNT/image"
+		dev=$(loop_attach "$how" "$MNT/image")
+		echo >"$tracing/trace"
+		pattern write -q -s 1 "$dev" 4M
+		n=$(joined)
+		[ "$n" -ge 4096 ] || fail "$fs, $how: of 8192 sectors, page after page, $n were joined"
+		loopdev detach "$dev"
+		drop_caches
+		is "$fs, $how: $n of 8192 sectors joined; the image" "$(pattern check -q -s 1 "$MNT/image" 4M && echo right)" right
+		rm "$MNT/image"
+	done
+	unmount "$MNT"
+done
+
+# A disk of 2 MiB with a bad page in the middle
+disk=$(the_disk 1)
+dd if=/dev/zero of="$disk" bs=1M count=2 oflag=direct status=none
+dmsetup create bad <<-END
+	0 2048 linear $disk 0
+	2048 8 error
+	2056 2040 linear $disk 2056
+END
+later dm_remove bad
+for how in direct buffered; do
+	dev=$(loop_attach "$how" /dev/mapper/bad)
+	echo >"$tracing/trace"
+	status=0
+	out=$(pattern write -q -s 2 "$dev" 2M) || status=$?
+	is "$how: a bad page: writing" "$status" 3
+	matches "$how: a bad page: writing" "$out" "EIO *"
+	[ "$(joined)" -ge 2048 ] || fail "$how: of 4096 sectors, page after page, $(joined) were joined"
+	loopdev detach "$dev"
+	drop_caches
+	is "$how: before the bad page" "$(pattern check -q -d -s 2 "$disk" 1M && echo right)" right
+	is "$how: behind it" "$(pattern check -q -d -s 2 -o 1052672 "$disk" 1020K && echo right)" right
+	dd if=/dev/zero of="$disk" bs=1M count=2 oflag=direct status=none
+done
