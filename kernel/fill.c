@@ -77,6 +77,10 @@ static bool batch_add(struct batch *batch, sector_t pos, sector_t nr,
 /*
  * Where the file system says that a block is; false where it is not allocated,
  * not written, or not to be written to in place. In file system blocks.
+ *
+ * Block by block, on xfs as well: its map_blocks() answers by extent, but warns
+ * if a page of the file is in use by anyone (WARN_ON_ONCE() in
+ * xfs_fs_map_blocks()), as the readers of a shared image may have it.
  */
 static bool find_block(struct inode *inode, sector_t block, sector_t *disk)
 {
@@ -84,31 +88,13 @@ static bool find_block(struct inode *inode, sector_t block, sector_t *disk)
 	return !bmap(inode, disk) && *disk;
 }
 
-/*
- * Returns where to go on, or 0 if the batch has no more room.
- *
- * Block by block, on xfs as well: its map_blocks() answers by extent, but warns
- * if a page of the file is in use by anyone (WARN_ON_ONCE() in
- * xfs_fs_map_blocks()), as the readers of a shared image may have it.
- */
-static sector_t look_up_block(struct batch *batch, sector_t pos)
-{
-	struct inode *inode = file_inode(batch->image->file);
-	unsigned int shift = inode->i_blkbits - SECTOR_SHIFT;
-	sector_t block = pos >> shift, disk;
-
-	batch->looks++;
-	if (find_block(inode, block, &disk) &&
-	    !batch_add(batch, block << shift, 1U << shift, disk << shift))
-		return 0;
-	return (block + 1) << shift;
-}
-
 /* Returns false if the batch has no more room, or the epoch has ended. */
 static bool look_up_gap(struct batch *batch, sector_t pos, sector_t end,
 			unsigned long epoch)
 {
 	struct file *file = batch->image->file;
+	struct inode *inode = file_inode(file);
+	unsigned int shift = inode->i_blkbits - SECTOR_SHIFT;
 	loff_t data;
 
 	while (pos < end) {
@@ -125,9 +111,21 @@ static bool look_up_gap(struct batch *batch, sector_t pos, sector_t end,
 			return true;
 		data = min_t(sector_t, data >> SECTOR_SHIFT, end);
 		while (pos < data) {
-			pos = look_up_block(batch, pos);
-			if (!pos)
+			sector_t block = pos >> shift, disk;
+
+			batch->looks++;
+			/*
+			 * There is data, and it doesn't say where: so it is
+			 * with all of a file that has been reflinked, and of a
+			 * realtime one. Or it is being written, and the chunk
+			 * will be looked at again.
+			 */
+			if (!find_block(inode, block, &disk))
+				return true;
+			if (!batch_add(batch, block << shift, 1U << shift,
+				       disk << shift))
 				return false;
+			pos = (block + 1) << shift;
 			cond_resched();
 		}
 		pos = max_t(sector_t, pos, data);
