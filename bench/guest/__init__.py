@@ -3,9 +3,9 @@
 The host reads the sections too, for what they are called and which machine they need.
 """
 
-from . import apps, cost, levels, many, pressure, sparse, stacks, throughput
+from . import apps, cost, fill, levels, many, pressure, sparse, stacks, throughput
 
-MODULES = (levels, throughput, sparse, stacks, pressure, many, apps)
+MODULES = (levels, throughput, sparse, stacks, pressure, fill, many, apps)
 SECTIONS = {
     section.name: section for section in (*cost.SECTIONS, *(module.SECTION for module in MODULES))
 }

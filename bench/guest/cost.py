@@ -6,13 +6,25 @@ from contextlib import contextmanager
 from functools import partial
 
 from . import fio
-from .places import MIB, forget_pages, make_fs, make_sparse, mounted, ram_disks, write_all
+from .places import (
+    MIB,
+    forget_pages,
+    make_fs,
+    make_sparse,
+    mounted,
+    ram_disks,
+    write_all,
+    write_pieces,
+)
 from .section import INSTRUCTIONS, Measure, Section, Table
+from .shell import run
 
 IMAGE_SIZE = 64 * MIB
 SPARSE_SIZE = 32 * MIB
 SMALL = [(pattern, depth) for pattern in ("randread", "randwrite") for depth in (1, 32)]
 LARGE = [("read", 1), ("write", 1)]
+PAGES_SIZE = 24 * MIB
+PER_PAGE = {"instructions": Measure("instructions per page of 4 KiB", "less")}
 
 
 def cell(pattern, depth):
@@ -43,6 +55,15 @@ def forget_image(peer, path, image):
         peer.wait_until_ready(path, image)
 
 
+def through_pages(path, way):
+    """Instructions a page to write or read through the page cache of the device itself, by dd."""
+    device = [f"if={path}"] if way == "read" else [f"of={path}", "conv=fsync,notrunc"]
+    other = "of=/dev/null" if way == "read" else "if=/dev/zero"
+    begun = time.monotonic_ns()
+    run("dd", "bs=1M", f"count={PAGES_SIZE // MIB}", "status=none", other, *device)
+    return {"instructions": (time.monotonic_ns() - begun) / (PAGES_SIZE // 4096)}
+
+
 def written(bench, number, folder, spare):
     """Every block of the image is allocated and written."""
     image = f"{folder}/image"
@@ -52,6 +73,22 @@ def written(bench, number, folder, spare):
                 forget_image(peer, path, image)
                 values = fio.cost(path, ios(bench, peer, pattern), **options(pattern, depth))
                 bench.result("written", cell(pattern, depth), peer, number, values)
+            for way in ("write", "read"):
+                forget_pages(path)
+                forget_image(peer, path, image)
+                bench.result("pages", way, peer, number, through_pages(path, way))
+
+
+def in_pieces(bench, number, folder, spare):
+    """Every other block is written, an extent each, and only those are read and written."""
+    image = f"{folder}/pieces"
+    for peer in bench.taking_part():
+        with bench.trying(peer), peer.attached(image, spare) as path:
+            for pattern, depth in SMALL:
+                forget_image(peer, path, image)
+                every_other = {**options(pattern, depth), "blockalign": 8192}
+                values = fio.cost(path, ios(bench, peer, pattern), **every_other)
+                bench.result("pieces", cell(pattern, depth), peer, number, values)
 
 
 @contextmanager
@@ -98,12 +135,14 @@ def measure_on(bench, kind):
     make_fs(kind, disk)
     with mounted(disk, "/mnt/lower") as folder:
         write_all(f"{folder}/image", IMAGE_SIZE)
+        write_pieces(f"{folder}/pieces", IMAGE_SIZE)
         fio.find_base(f"{folder}/image")
         for number in range(bench.rounds):
             # What the file system has put off until later is nobody's cost.
             os.sync()
             time.sleep(3)
             written(bench, number, folder, spare)
+            in_pieces(bench, number, folder, spare)
             sparse(bench, number, folder)
 
 
@@ -131,11 +170,18 @@ def section(name, kind):
             " at a depth of 1. Before each run the image is taken out of the page cache. Context"
             " switches are those of the whole machine, less what starting and ending fio takes."
             " *Half of the image written*: half of the blocks are written at random, then reads and"
-            " writes go anywhere; the part that went into holes is given."
+            " writes go anywhere; the part that went into holes is given. *Through the device's"
+            f" page cache*: `dd bs=1M` of {PAGES_SIZE // MIB} MiB, with an fsync if it writes, dd's"
+            " own instructions included. *An image of many extents*: every other block of it is"
+            " written, and I/O goes to those only."
         ),
         emulation=COUNTED,
         tables={
             "written": Table("Per I/O, the image written", written_cells, INSTRUCTIONS),
+            "pages": Table("Through the device's page cache", ["write", "read"], PER_PAGE),
+            "pieces": Table(
+                f"Per I/O, an image of {IMAGE_SIZE // 8192:,} extents", SMALL_CELLS, INSTRUCTIONS
+            ),
             "half": Table("Per I/O, half of the image written", SMALL_CELLS, INSTRUCTIONS | holes),
         },
         measure=partial(measure_on, kind=kind),

@@ -55,6 +55,17 @@ def write_all(path, size):
         os.fsync(file.fileno())
 
 
+def write_pieces(path, size):
+    """A file of which every other block is written, so that each is an extent."""
+    block = os.urandom(4096)
+    with open(path, "wb") as file:
+        # No room behind what is written: the file system would have it in between.
+        file.truncate(size)
+        for at in range(0, size, 8192):
+            os.pwrite(file.fileno(), block, at)
+        os.fsync(file.fileno())
+
+
 def make_sparse(path, size):
     with open(path, "w") as file:
         file.truncate(size)
