@@ -51,6 +51,10 @@ read_only() {
 	[ "$(findmnt -n -o FS-OPTIONS "$MNT" | cut -d, -f1)" = ro ]
 }
 
+no_superblock() {
+	[ ! -e "/sys/fs/$fs/$(basename "$(readlink -f /dev/mapper/below)")" ]
+}
+
 for fs in ext4 xfs; do
 	if [ "$fs" = ext4 ]; then
 		begin_fs "$fs" -O quota
@@ -100,6 +104,8 @@ for fs in ext4 xfs; do
 	refused "$fs: a write to a hole after a shutdown" "*" dd if=/dev/zero of="$dev" bs=64k count=1 seek=160 oflag=direct
 	detach "$dev"
 	unmount "$MNT"
+	# The mount that was taken away lazily is held by the image's file, until that is closed: detach doesn't wait for it
+	wait_until 20 no_superblock
 	mount -o "$mount_options" /dev/mapper/below "$MNT"
 	check "$fs: what was written after the shutdown is in the file" keeper check -b 16k -m "$WORK/model" "$MNT/image" 8M
 	end_fs

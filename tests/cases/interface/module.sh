@@ -6,6 +6,7 @@
 
 unload() {
 	local i
+	udev_settle
 	for i in $(seq 50); do
 		! rmmod "$MODULE" 2>/dev/null || return 0
 		sleep 0.1
@@ -23,6 +24,14 @@ load() {
 	wait_until 20 test -e "$CTL"
 }
 
+# Nothing is loaded because udev opens a node that is about to go: it would be the in-tree driver, in our place.
+loader=$(cat /proc/sys/kernel/modprobe)
+restore_loader() {
+	echo "$loader" >/proc/sys/kernel/modprobe
+}
+later restore_loader
+echo >/proc/sys/kernel/modprobe
+
 at_load=$(cat "/sys/module/$MODULE/parameters/max_loop")
 later sh -c "lsmod | grep -q '^$MODULE ' || insmod $MODULE_FILE"
 
@@ -37,7 +46,6 @@ exec 9<"$device"
 refused "unloading with a device open" "*in use*" rmmod "$MODULE"
 exec 9<&-
 
-udev_settle
 unload
 is "no devices are left" "$(devices)" 0
 is "no nodes" "$(find /dev -maxdepth 1 -name "$PREFIX*")" ""
