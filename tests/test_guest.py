@@ -7,6 +7,7 @@ The machine is played by a program that writes the results a plan asks for, or d
 import json
 import os
 import pathlib
+import runpy
 import subprocess
 import sys
 import textwrap
@@ -162,6 +163,19 @@ def test_a_report_at_power_off_is_not_lost(project):
     result = project.run()
     assert outcomes(result) == {"good[lts-drop-in]": "PASSED", DOWN: "FAILED"}
     assert "status 123" in result.stdout
+
+
+def test_what_kernels_say_without_us_hides_nothing():
+    find_reports = runpy.run_path(str(PROJECT / "vm"))["find_reports"]
+    known = [
+        "EXT4-fs (vda): uh-oh! used pa while discarding",
+        "WARNING: fs/ext4/mballoc.c:5648 at ext4_discard_preallocations+0xc77/0x10b0, CPU#0: x/1",
+        "Modules linked in: floop(O)",
+    ]
+    other = ["WARNING: floop/guard.c:1 at floop_guard+0x1/0x2, CPU#0: x/1", known[2]]
+    assert find_reports([*known, "ok"]) == []
+    assert find_reports([*other, *known]) == [0, 1]
+    assert find_reports([*known[:2], "BUG: KASAN: use-after-free", *other]) == [2, 3, 4]
 
 
 def test_machines_and_options(project):

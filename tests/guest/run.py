@@ -61,12 +61,12 @@ class KernelLog:
             lines.append(record.partition(";")[2].split("\n")[0])
 
 
-def report_pattern(project):
+def report_finder(project):
     """What the kernel writes when something is wrong with it: ./vm knows."""
     loader = importlib.machinery.SourceFileLoader("vm", f"{project}/vm")
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader("vm", loader))
     loader.exec_module(module)
-    return module.REPORT
+    return module.find_reports
 
 
 def mounts():
@@ -153,7 +153,7 @@ class Machine:
         self.prefix = "floop" if self.mode == "side-by-side" else "loop"
         self.module = "floop" if self.mode == "side-by-side" else "loop"
         self.project = plan["project"]
-        self.report = report_pattern(self.project)
+        self.find_reports = report_finder(self.project)
         self.disks = empty_disks()
         if self.mode == "in-tree":
             subprocess.run(["modprobe", "loop"], check=True)
@@ -379,7 +379,7 @@ def run_case(case, plan, machine, kernel_log):
             problems.append("left behind: " + "; ".join(left))
         fresh = any(x.startswith(("cannot be", "unkillable")) for x in left)
     kernel = kernel_log.read()
-    reports = [line for line in kernel if machine.report.search(line)]
+    reports = [kernel[number] for number in machine.find_reports(kernel)]
     if reports:
         problems.append(f"kernel report: {reports[0]}")
     if plan["kernel"] == "debug" and lockdep_is_off():
