@@ -205,8 +205,17 @@ def machine_line(results, section):
         f"{machine['memory']} of memory" if machine.get("memory") else "",
         f"disk: {machine['disk']}" if machine.get("disk") else "",
         ", ".join(versions),
+        f"measured {machine['date'].replace('T', ' ')}" if "date" in machine else "",
+        f"on {machine['host']}" if "host" in machine else "",
     ]
     return "; ".join(part for part in parts if part)
+
+
+def host_cpus(results):
+    """Of the hosts: with --add a section may have been measured on another one."""
+    host = results["host"]
+    names = dict.fromkeys(m.get("host", host["cpu"]) for m in results["machines"].values())
+    return f"{' or '.join(names or [host['cpu']])} ({host['cpus']} CPUs)"
 
 
 def run_line(results):
@@ -215,7 +224,7 @@ def run_line(results):
     parts = [
         results["date"].replace("T", " "),
         f"commit {results['commit']}",
-        f"{host['cpu']} ({host['cpus']} CPUs)",
+        host_cpus(results),
         host.get("qemu") or "no emulation: on the machine itself",
         f"the median (least..most) of {results['rounds']} rounds",
     ]

@@ -122,7 +122,7 @@ def head(results):
         "measured": results["date"].replace("T", " "),
         "commit": results["commit"],
         "kernel": either(f"Linux {machine['kernel']}" for machine in machines),
-        "CPU": f"{host['cpu']}, {host['cpus']} of them",
+        "CPU": fig.host_cpus(results),
         "accelerator": either(machine["accelerator"] for machine in machines),
         "emulator": host.get("qemu") or "none",
         "rounds": f"{results['rounds']}",

@@ -33,6 +33,7 @@ NEEDED = {
     "mkfs.btrfs": "btrfs-progs",
     "dmsetup": "dmsetup",
 }
+DATE = "%Y-%m-%dT%H:%M"
 PAGES = {"stable": "benchmarks.md", "lts": "benchmarks-lts.md"}
 EXAMPLES = f"""\
 sections: {", ".join(SECTIONS)}
@@ -95,7 +96,7 @@ def host(args):
     qemu = None if args.native else output("qemu-system-x86_64", "--version").splitlines()[0]
     return {
         "format": figures.FORMAT,
-        "date": time.strftime("%Y-%m-%dT%H:%M"),
+        "date": time.strftime(DATE),
         "commit": commit + ("+changes" if changed else ""),
         "quick": args.quick,
         "rounds": args.rounds,
@@ -190,7 +191,8 @@ def measure_once(section, args, results):
                 machine = answer["machine"]
                 if machine.pop("floop"):
                     machine["versions"]["floop"] = f"commit {results['commit']}"
-                results["machines"][section.name] = {**where, **machine}
+                when = {"date": time.strftime(DATE), "host": results["host"]["cpu"]}
+                results["machines"][section.name] = {**where, **machine, **when}
                 progress.total = expected(section, answer["taking_part"], args.rounds)
                 progress.started = time.monotonic()
             elif "absent" in answer:

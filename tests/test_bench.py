@@ -253,6 +253,13 @@ def test_markdown(results):
         assert len({line.count("|") for line in table.splitlines()}) == 1
 
 
+def test_sections_of_different_hosts(results):
+    results["machines"]["times"] |= {"host": "Another CPU", "date": "2026-11-23T01:02"}
+    said = report.markdown(results)
+    assert "A CPU or Another CPU (2 CPUs)" in said
+    assert "measured 2026-11-23 01:02; on Another CPU" in said
+
+
 def test_quick_is_said(results):
     results["quick"] = True
     assert "A quick run" in report.terminal(results) and "A quick run" in report.markdown(results)
