@@ -4,6 +4,7 @@
 # kernels: stable
 # modes: side-by-side
 # cpus: 2
+# debug: no
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh
