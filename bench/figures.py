@@ -211,11 +211,15 @@ def machine_line(results, section):
     return "; ".join(part for part in parts if part)
 
 
+def either(texts):
+    return " or ".join(dict.fromkeys(texts))
+
+
 def host_cpus(results):
     """Of the hosts: with --add a section may have been measured on another one."""
     host = results["host"]
-    names = dict.fromkeys(m.get("host", host["cpu"]) for m in results["machines"].values())
-    return f"{' or '.join(names or [host['cpu']])} ({host['cpus']} CPUs)"
+    names = either(m.get("host", host["cpu"]) for m in results["machines"].values())
+    return f"{names or host['cpu']} ({host['cpus']} CPUs)"
 
 
 def run_line(results):

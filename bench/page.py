@@ -121,9 +121,9 @@ def head(results):
     parts = {
         "measured": results["date"].replace("T", " "),
         "commit": results["commit"],
-        "kernel": either(f"Linux {machine['kernel']}" for machine in machines),
+        "kernel": fig.either(f"Linux {machine['kernel']}" for machine in machines),
         "CPU": fig.host_cpus(results),
-        "accelerator": either(machine["accelerator"] for machine in machines),
+        "accelerator": fig.either(machine["accelerator"] for machine in machines),
         "emulator": host.get("qemu") or "none",
         "rounds": f"{results['rounds']}",
     }
@@ -134,10 +134,6 @@ def head(results):
 (least..most) in tables, as a thin line in plots. A ratio is the median of the ratios within a
 round, so that what slows a whole round down cancels. It is left out where the other figure shows
 fewer than two digits. Bars begin at zero. {fig.NONE} isn't measured.</p>"""
-
-
-def either(texts):
-    return " or ".join(dict.fromkeys(texts))
 
 
 def summary(results, figures):
