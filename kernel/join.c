@@ -8,6 +8,7 @@
 #include <linux/blk-cgroup.h>
 #include <linux/blkdev.h>
 #include <linux/llist.h>
+#include <linux/sizes.h>
 #include <linux/slab.h>
 
 #include "device.h"
@@ -18,10 +19,12 @@
 #include "trace.h"
 
 /*
- * 256 KiB of pages. More would gain little, and a direct write that the disk
- * has to split can't be tried without waiting.
+ * More would gain little, and a direct write that the disk has to split can't be
+ * tried without waiting. The vectors take memory; one may be as large as a huge
+ * page, so their number says nothing of the bytes.
  */
 #define MOST_VECS	64U
+#define MOST_BYTES	SZ_256K
 
 /**
  * struct join - a bio of the memory of several
@@ -159,15 +162,20 @@ struct floop_io *floop_join(struct floop_io *io, struct llist_node **next)
 	struct bio_vec end;
 	struct join *join;
 	unsigned int nr = 0;
+	size_t bytes;
 
 	if (!*next || !may_join(io))
 		return io;
+	bytes = io->bio->bi_iter.bi_size;
 	for (node = *next; node; node = node->next) {
 		struct floop_io *other = llist_entry(node, struct floop_io,
 						     node);
 		unsigned int more;
 
 		if (!may_join(other) || !follows(last->bio, other->bio))
+			break;
+		bytes += other->bio->bi_iter.bi_size;
+		if (bytes > MOST_BYTES)
 			break;
 		if (last == io)
 			nr = count_vecs(io->bio, &end);

@@ -34,7 +34,8 @@ void floop_rw_iter(struct floop_io *io, struct iov_iter *iter)
 	bool write = bio_op(io->bio) == REQ_OP_WRITE;
 	struct bvec_iter start = io->bio->bi_iter;
 	const struct bio_vec *first;
-	unsigned int nr, skip, bytes;
+	unsigned int nr, skip;
+	size_t bytes;	/* with all of the last vector: more than a bio has */
 
 	if (io->done)
 		bio_advance_iter(io->bio, &start, io->done);
