@@ -13,12 +13,26 @@
 #include "io.h"
 #include "lane.h"
 
+/*
+ * The data and what it takes to find it; the times of the file are not a user's
+ * of the device. A file system that has become read-only takes overwrites until
+ * its own descriptors are closed, but ext4_sync_file() does nothing there: write
+ * back and flush the disk ourselves.
+ */
+static int make_durable(struct floop_image *image)
+{
+	struct super_block *sb = file_inode(image->file)->i_sb;
+	int err = vfs_fsync(image->file, 1);
+
+	if (err || image->is_bdev || !sb_rdonly(sb) || !sb->s_bdev)
+		return err;
+	err = file_write_and_wait_range(image->file, 0, LLONG_MAX);
+	return err ?: blkdev_issue_flush(sb->s_bdev);
+}
+
 /**
  * floop_flush() - make durable what is written, for all that wait for it
  * @node: a list of struct floop_io, not empty, each submitted before this call
- *
- * The data and what it takes to find it (fdatasync); the times of the file are
- * not a user's of the device.
  *
  * Context: A worker of the image, in its reclaim scope. Sleeps.
  */
@@ -31,7 +45,7 @@ void floop_flush(struct llist_node *node)
 	WRITE_ONCE(image->unsynced, 2);
 	/* What is seen to be written after this is not durable by the fsync. */
 	smp_mb();
-	err = vfs_fsync(image->file, 1);
+	err = make_durable(image);
 	if (!err)
 		cmpxchg(&image->unsynced, 2, 0);
 	floop_times_touch(image);

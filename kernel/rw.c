@@ -89,6 +89,16 @@ static bool would_wait(struct floop_io *io, long result)
 	       (result == -EAGAIN || result == -EOPNOTSUPP);
 }
 
+/*
+ * Is a write with IOCB_DSYNC durable when it is done? On a file system that has
+ * become read-only the fsync in it does nothing (ext4_sync_file()).
+ */
+static bool dsync_is_durable(struct floop_image *image)
+{
+	return image->dsync && (image->is_bdev ||
+				!sb_rdonly(file_inode(image->file)->i_sb));
+}
+
 /**
  * floop_rw_end() - go on with an I/O after the file system's answer
  * @io: a read or a write
@@ -120,7 +130,8 @@ void floop_rw_end(struct floop_io *io, long result, struct bio_list *batch)
 		floop_lane_wait(io);
 		return;
 	}
-	if (write && (io->bio->bi_opf & REQ_FUA) && !io->image->dsync) {
+	if (write && (io->bio->bi_opf & REQ_FUA) &&
+	    !dsync_is_durable(io->image)) {
 		io->flags |= FLOOP_IO_WRITTEN;
 		floop_lane_flush(io);
 		return;
