@@ -100,32 +100,16 @@ static bool needs_stable_writes(struct floop_image *image)
 	       file_inode(file)->i_sb->s_magic == BTRFS_SUPER_MAGIC;
 }
 
-/*
- * A mapped bio that is polled for is the disk's, bi_bdev and cookie, and is
- * polled for there. One that isn't mapped ends without being polled for. A disk
- * of blk-mq may have the feature and no queue to poll, and then refuses.
- */
-static bool polls(struct floop_image *image)
-{
-	struct block_device *disk = floop_image_disk(image);
-	struct request_queue *q;
-
-	if (!disk)
-		return false;
-	q = bdev_get_queue(disk);
-	return q->limits.features & BLK_FEAT_POLL &&
-	       (!queue_is_mq(q) ||
-		q->tag_set->map[HCTX_TYPE_POLL].nr_queues);
-}
-
 static void fill_direct(struct floop_image *image, struct queue_limits *lim)
 {
 	lim->dma_alignment = SECTOR_SIZE - 1;
-	lim->features &= ~(BLK_FEAT_STABLE_WRITES | BLK_FEAT_POLL);
+	/*
+	 * Not BLK_FEAT_POLL, whatever the disk has: a mapped bio holds the guard,
+	 * and one that is polled for ends only if its submitter polls.
+	 */
+	lim->features &= ~BLK_FEAT_STABLE_WRITES;
 	if (!image->direct)
 		return;
-	if (polls(image))
-		lim->features |= BLK_FEAT_POLL;
 	lim->dma_alignment = max_t(unsigned int, lim->dma_alignment,
 				   image->rules.mem_mask);
 	if (needs_stable_writes(image))

@@ -60,7 +60,6 @@ void floop_submit_bio(struct bio *bio)
 
 	this_cpu_inc(image->counts->file);
 	trace_floop_io_file(image, bio);
-	bio_clear_polled(bio);
 
 	io = mempool_alloc(&image->ios, bio->bi_opf & REQ_NOWAIT ? GFP_NOWAIT :
 								   GFP_NOIO);
