@@ -8,6 +8,7 @@
 
 #include <linux/blkdev.h>
 #include <linux/fs.h>
+#include <linux/math64.h>
 #include <linux/stat.h>
 
 #include "device.h"
@@ -71,12 +72,14 @@ enum floop_direct floop_direct_check(const struct floop_image *image,
 				     unsigned int block_size)
 {
 	const struct floop_direct_rules *rules = &image->rules;
+	u32 rest;
 
 	if (!rules->odirect)
 		return FLOOP_DIRECT_NO_ODIRECT;
 	if (!rules->file_can)
 		return FLOOP_DIRECT_NOT_THIS_FILE;
-	if (image->offset % rules->align)
+	div_u64_rem(image->offset, rules->align, &rest);
+	if (rest)
 		return FLOOP_DIRECT_OFFSET;
 	if (block_size % rules->align)
 		return FLOOP_DIRECT_BLOCK_SIZE;

@@ -48,6 +48,9 @@ enum floop_unmapped floop_fit_check(struct floop_image *image)
 {
 	struct block_device *disk = floop_image_disk(image);
 
+	/* The map is by unsigned long, and has a bias that takes 64 bits. */
+	if (!IS_ENABLED(CONFIG_64BIT))
+		return FLOOP_UNMAPPED_DISK;
 	if (!image->direct)
 		return FLOOP_UNMAPPED_BUFFERED;
 	if (image->is_bdev)
@@ -57,7 +60,8 @@ enum floop_unmapped floop_fit_check(struct floop_image *image)
 		return FLOOP_UNMAPPED_FILE_SYSTEM;
 	if (!image->own_file)
 		return FLOOP_UNMAPPED_OPENED;
-	if (bdev_is_zoned(disk) || !IS_ENABLED(CONFIG_64BIT))
+	if (bdev_is_zoned(disk))
 		return FLOOP_UNMAPPED_DISK;
-	return floop_fit_is_special(image) ? FLOOP_UNMAPPED_FILE : FLOOP_UNMAPPED_NOT;
+	return floop_fit_is_special(image) ? FLOOP_UNMAPPED_FILE :
+					     FLOOP_UNMAPPED_NOT;
 }
