@@ -335,19 +335,26 @@ int floop_clear_later(struct floop_device *dev)
  */
 void floop_clear(struct floop_device *dev)
 {
-	struct floop_image *image = dev->image;
 	struct gendisk *disk = dev->disk;
+	struct floop_image *image;
 	int err;
 
+	/*
+	 * Whoever is in mapping_store() has the device's lock, or waits for it:
+	 * they leave before the lock is taken here, and nobody comes any more.
+	 */
+	floop_sysfs_remove(dev);
+	mutex_lock(&dev->lock);
+	image = dev->image;
 	set_image(dev, NULL);
 	dev->size_limit = 0;
 	memset(dev->name, 0, LO_NAME_SIZE);
+	mutex_unlock(&dev->lock);
 	/* May still be about to change the limits. */
 	cancel_work_sync(&image->unsupported_work);
 	floop_limits_detach(dev);
 
 	invalidate_disk(disk);
-	floop_sysfs_remove(dev);
 	kobject_uevent(&disk_to_dev(disk)->kobj, KOBJ_CHANGE);
 	disk_force_media_change(disk);
 

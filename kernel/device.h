@@ -32,14 +32,15 @@ enum floop_state {
  * struct floop_device - one /dev/floopN
  * @number: N
  * @disk: the gendisk
- * @lock: held by everything that configures the device; neither open nor the
- *	last close takes it, for a partition scan opens and closes the device
- *	from inside configuration
+ * @lock: held by everything that configures the device, and by the last close
+ *	while it takes the image away; inside the disk's open_mutex
  * @state: changes under @lock, but for the last close, when nobody else has
  *	the device, and for %FLOOP_DELETING, which is set under the disk's
  *	open_mutex; read without a lock
- * @image: where I/O goes, NULL while unbound; changes only while the queue is
- *	frozen or nobody has the device open
+ * @image: where I/O goes, NULL while unbound; changes under @lock and
+ *	@image_lock, and with the queue frozen or nobody having the device open.
+ *	Read by I/O (in the queue's usage counter), under @lock, under
+ *	@image_lock, and by the look for cycles (see docs/design.md)
  * @lanes: the way to the workers; made for the first image, and kept
  * @image_lock: @image against readers of sysfs, who hold nothing else
  * @flags: LO_FLAGS_*

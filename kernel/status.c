@@ -235,11 +235,15 @@ int floop_status_set_capacity(struct floop_device *dev)
  *
  * Context: Process context, with the device's lock held. Sleeps until the last
  * mapped I/O has ended.
+ * Return: 0; -ENXIO where the image is gone.
  */
-void floop_status_set_mapping(struct floop_device *dev, bool mapping)
+int floop_status_set_mapping(struct floop_device *dev, bool mapping)
 {
+	if (!dev->image)
+		return -ENXIO;
 	dev->want_mapping = mapping;
 	remap_whole(dev);
+	return 0;
 }
 
 /**

@@ -13,7 +13,7 @@ struct floop_device;
 int floop_status_check(const struct loop_info64 *info);
 int floop_status_set(struct floop_device *dev, const struct loop_info64 *info);
 int floop_status_get(struct floop_device *dev, struct loop_info64 *info);
-void floop_status_set_mapping(struct floop_device *dev, bool mapping);
+int floop_status_set_mapping(struct floop_device *dev, bool mapping);
 int floop_status_set_capacity(struct floop_device *dev);
 int floop_status_set_direct(struct floop_device *dev, bool direct);
 int floop_status_set_block_size(struct floop_device *dev, blk_mode_t mode,

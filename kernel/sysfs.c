@@ -2,7 +2,7 @@
 /*
  * /sys/block/NAME/loop/: what losetup and lsblk read, as the in-tree driver
  * shows it, and what only floop knows: which driver it is, and why I/O is not
- * direct. None of it waits for configuration.
+ * direct. Reading waits for nothing; writing takes the device's lock.
  */
 #include <linux/blkdev.h>
 #include <linux/fs.h>
@@ -201,11 +201,9 @@ static ssize_t mapping_store(struct device *ddev, struct device_attribute *attr,
 	err = mutex_lock_killable(&dev->lock);
 	if (err)
 		return err;
-	/* Detaching waits for us before it lets go of the image. */
-	if (READ_ONCE(dev->image))
-		floop_status_set_mapping(dev, mapping);
+	err = floop_status_set_mapping(dev, mapping);
 	mutex_unlock(&dev->lock);
-	return len;
+	return err ?: len;
 }
 
 static DEVICE_ATTR_RW(mapping);
@@ -262,7 +260,8 @@ void floop_sysfs_add(struct floop_device *dev)
  * floop_sysfs_remove() - take the loop/ group away
  * @dev: the device
  *
- * Context: Process context. Waits for readers, who take only the image_lock.
+ * Context: Process context, without the device's lock: waits for readers, who
+ * take the image_lock, and for writers, who take the device's lock.
  */
 void floop_sysfs_remove(struct floop_device *dev)
 {
