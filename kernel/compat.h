@@ -2,6 +2,9 @@
 /*
  * Differences between the kernels that floop is built for, each with the
  * version that ended it. Nothing else in the driver asks for a version.
+ *
+ * FLOOP_LEASE_OPEN_CONFLICT comes from Kbuild: a kernel that has
+ * lm_open_conflict() calls it without looking whether it is there.
  */
 #ifndef FLOOP_COMPAT_H
 #define FLOOP_COMPAT_H
@@ -47,10 +50,5 @@ static inline bool floop_bdev_rotational(struct block_device *bdev)
 	return bdev_rot(bdev);
 #endif
 }
-
-/* Until 7.0 the kernel itself looks for other openers as a lease is taken. */
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 0, 0)
-#define FLOOP_LEASE_OPEN_CONFLICT
-#endif
 
 #endif /* FLOOP_COMPAT_H */

@@ -12,6 +12,7 @@
 #include <linux/unaligned.h>
 
 #include "content.h"
+#include "image.h"
 
 #define HEAD_SIZE	2048
 
@@ -25,31 +26,30 @@
 #define ISO_ID			32769	/* "CD001", sectors of 2048 */
 #define ISO_SECTOR_SIZE		2048
 
-static bool text_at(struct file *file, loff_t pos, const char *text)
+static bool text_at(struct floop_image *image, loff_t pos, const char *text)
 {
 	char buf[8];
 	size_t len = strlen(text);
 
-	return kernel_read(file, buf, len, &pos) == len &&
+	return floop_image_read(image, pos, buf, len) == len &&
 	       !memcmp(buf, text, len);
 }
 
 /**
  * floop_content_needs_small() - was the image made for smaller blocks?
- * @file: the image
- * @offset: where the device begins in it, in bytes
+ * @image: the image
  * @block_size: the logical block size that the device would get, in bytes
  *
  * Knows GPT, MBR, FAT and NTFS, ext2 to ext4, xfs and ISO 9660. What it doesn't
  * know doesn't count.
  *
- * Context: Process context. Reads the image, through the page cache.
+ * Context: Process context. Reads the image.
  * Return: true if blocks of @block_size would make the content unreadable.
  */
-bool floop_content_needs_small(struct file *file, loff_t offset,
+bool floop_content_needs_small(struct floop_image *image,
 			       unsigned int block_size)
 {
-	loff_t pos = offset;
+	loff_t offset = image->offset;
 	bool small = false;
 	u8 *head;
 
@@ -57,8 +57,7 @@ bool floop_content_needs_small(struct file *file, loff_t offset,
 	if (!head)
 		return true;
 	/* What can't be read is left in the sectors that work for everything. */
-	if (!(file->f_mode & FMODE_READ) ||
-	    kernel_read(file, head, HEAD_SIZE, &pos) != HEAD_SIZE) {
+	if (floop_image_read(image, offset, head, HEAD_SIZE) != HEAD_SIZE) {
 		small = true;
 		goto out;
 	}
@@ -72,7 +71,7 @@ bool floop_content_needs_small(struct file *file, loff_t offset,
 	} else if (head[BOOT_SIGNATURE] == 0x55 &&
 		   head[BOOT_SIGNATURE + 1] == 0xaa) {
 		/* A GPT's header is in the second sector, whatever its size. */
-		if (text_at(file, offset + block_size, "EFI PART"))
+		if (text_at(image, offset + block_size, "EFI PART"))
 			small = false;
 		else if (head[0] == 0xeb || head[0] == 0xe9)
 			small = get_unaligned_le16(head + FAT_SECTOR_SIZE) <
@@ -80,7 +79,7 @@ bool floop_content_needs_small(struct file *file, loff_t offset,
 		else
 			small = true;
 	}
-	if (!small && text_at(file, offset + ISO_ID, "CD001"))
+	if (!small && text_at(image, offset + ISO_ID, "CD001"))
 		small = ISO_SECTOR_SIZE < block_size;
 out:
 	kfree(head);

@@ -7,9 +7,9 @@
 
 #include <linux/types.h>
 
-struct file;
+struct floop_image;
 
-bool floop_content_needs_small(struct file *file, loff_t offset,
+bool floop_content_needs_small(struct floop_image *image,
 			       unsigned int block_size);
 
 #endif /* FLOOP_CONTENT_H */

@@ -28,6 +28,9 @@
 #define LOOKS_MOST		BIT(15)
 /* How long what was written through the file system waits for the next. */
 #define WROTE_LINGERS		msecs_to_jiffies(200)
+/* How long to leave a file system alone that has failed, the first time. */
+#define BACKOFF_FIRST		HZ
+#define BACKOFF_LAST		(60 * HZ)
 
 /* A range that lies in one piece on the disk; in sectors. */
 struct found {
@@ -88,6 +91,33 @@ static bool find_block(struct inode *inode, sector_t block, sector_t *disk)
 	return !bmap(inode, disk) && *disk;
 }
 
+/*
+ * Where data begins, at @pos or behind it; FLOOP_NOWHERE if there is none. The
+ * answer is kept until something is written: to find it, the file system walks
+ * over all the holes and unwritten extents that come before, and the next chunk
+ * would have it walk there again.
+ */
+static sector_t next_data(struct batch *batch, sector_t pos)
+{
+	struct floop_fill *fill = &batch->image->fill;
+	unsigned long wrote = READ_ONCE(fill->wrote);
+	loff_t data;
+
+	if (pos >= fill->gap && pos < fill->gap_end &&
+	    fill->gap_wrote == wrote)
+		return fill->gap_end;
+	/* What was written by now, the file system finds. */
+	smp_rmb();
+	batch->looks++;
+	data = vfs_llseek(batch->image->file, (loff_t)pos << SECTOR_SHIFT,
+			  SEEK_DATA);
+	fill->gap = pos;
+	fill->gap_end = data < 0 ? FLOOP_NOWHERE :
+				   max_t(sector_t, pos, data >> SECTOR_SHIFT);
+	fill->gap_wrote = wrote;
+	return fill->gap_end;
+}
+
 /* Returns false if the batch has no more room, or the epoch has ended. */
 static bool look_up_gap(struct batch *batch, sector_t pos, sector_t end,
 			unsigned long epoch)
@@ -100,12 +130,10 @@ static bool look_up_gap(struct batch *batch, sector_t pos, sector_t end,
 	while (pos < end) {
 		if (!floop_guard_in_epoch(&batch->image->guard, epoch))
 			return false;
-		data = vfs_llseek(file, (loff_t)pos << SECTOR_SHIFT, SEEK_DATA);
-		if (data < 0)
-			return true;
-		pos = max_t(sector_t, pos, data >> SECTOR_SHIFT);
+		pos = next_data(batch, pos);
 		if (pos >= end)
 			return true;
+		batch->looks++;
 		data = vfs_llseek(file, (loff_t)pos << SECTOR_SHIFT, SEEK_HOLE);
 		if (data < 0)
 			return true;
@@ -134,13 +162,12 @@ static bool look_up_gap(struct batch *batch, sector_t pos, sector_t end,
 }
 
 /* Returns false if something of the chunk is left for the next batch. */
-static bool look_up_chunk(struct batch *batch, unsigned long chunk,
-			  unsigned long epoch)
+static bool look_up_chunk(struct batch *batch, unsigned int shift,
+			  unsigned long chunk, unsigned long epoch)
 {
 	struct floop_image *image = batch->image;
-	sector_t pos = (sector_t)chunk << image->fill.shift;
-	sector_t limit = min(pos + (1UL << image->fill.shift),
-			     file_sectors(image));
+	sector_t pos = (sector_t)chunk << shift;
+	sector_t limit = min(pos + (1UL << shift), file_sectors(image));
 	sector_t end;
 
 	while (floop_map_gap(&image->guard.map, &pos, limit, &end)) {
@@ -152,29 +179,30 @@ static bool look_up_chunk(struct batch *batch, unsigned long chunk,
 }
 
 /* The next chunk to look at, from the one that was missed last. */
-static unsigned long next_chunk(struct floop_fill *fill)
+static unsigned long next_chunk(struct floop_fill *fill,
+				struct floop_todo *todo)
 {
-	unsigned long near = READ_ONCE(fill->near), chunk;
+	unsigned long near = READ_ONCE(fill->near) >> todo->shift, chunk;
 
-	chunk = find_next_bit(fill->todo, fill->chunks, near);
-	if (chunk >= fill->chunks)
-		chunk = find_first_bit(fill->todo, fill->chunks);
+	chunk = find_next_bit(todo->bits, todo->chunks, near);
+	if (chunk >= todo->chunks)
+		chunk = find_first_bit(todo->bits, todo->chunks);
 	return chunk;
 }
 
-static void mark(struct floop_fill *fill, unsigned long *todo, sector_t pos,
-		 sector_t nr)
+static void mark(struct floop_todo *todo, sector_t pos, sector_t nr)
 {
-	unsigned long chunk = pos >> fill->shift;
-	unsigned long last = (pos + nr - 1) >> fill->shift;
+	unsigned long chunk = pos >> todo->shift;
+	unsigned long last = (pos + nr - 1) >> todo->shift;
 
-	for (; chunk <= last && chunk < fill->chunks; chunk++)
-		if (!test_bit(chunk, todo))
-			set_bit(chunk, todo);
+	for (; chunk <= last && chunk < todo->chunks; chunk++)
+		if (!test_bit(chunk, todo->bits))
+			set_bit(chunk, todo->bits);
 }
 
 /* What was found is durable, and true if it is still the same epoch. */
-static void batch_enter(struct batch *batch, unsigned long epoch)
+static int batch_enter(struct batch *batch, struct floop_todo *todo,
+		       unsigned long epoch)
 {
 	struct floop_image *image = batch->image;
 	struct address_space *mapping = image->file->f_mapping;
@@ -182,28 +210,70 @@ static void batch_enter(struct batch *batch, unsigned long epoch)
 	unsigned int i = 0;
 	int err = 0;
 
-	if (floop_rule_holds(FLOOP_RULE_DURABLE) &&
-	    floop_image_write_back(image))
-		goto again;
+	if (floop_rule_holds(FLOOP_RULE_DURABLE))
+		err = floop_image_make_durable(image);
 	/* Direct I/O that came to be buffered may have left some behind. */
-	if (READ_ONCE(mapping->nrpages) && invalidate_inode_pages2(mapping))
-		goto again;
-	mutex_lock(&guard->map.lock);
-	if (floop_guard_in_epoch(guard, epoch)) {
+	if (!err && !image->read_only && READ_ONCE(mapping->nrpages))
+		err = invalidate_inode_pages2(mapping);
+	if (!err) {
+		floop_window(FLOOP_WINDOW_FILL);
+		mutex_lock(&guard->map.lock);
+		if (!floop_guard_in_epoch(guard, epoch))
+			err = -ESTALE;
 		for (; i < batch->nr && !err; i++)
 			err = floop_map_add(&guard->map, batch->found[i].pos,
 					    batch->found[i].nr,
 					    batch->found[i].disk);
-		if (err)
-			WRITE_ONCE(image->fill.full, true);
+		mutex_unlock(&guard->map.lock);
 	}
-	mutex_unlock(&guard->map.lock);
-	if (i == batch->nr)
-		return;
-again:
 	for (; i < batch->nr; i++)
-		mark(&image->fill, image->fill.todo, batch->found[i].pos,
-		     batch->found[i].nr);
+		mark(todo, batch->found[i].pos, batch->found[i].nr);
+	return err;
+}
+
+static int look_up_batch(struct batch *batch, struct floop_todo *todo,
+			 unsigned long epoch)
+{
+	struct floop_fill *fill = &batch->image->fill;
+	unsigned long chunk;
+	bool more = true;
+
+	while (more && batch->looks < LOOKS_MOST) {
+		chunk = next_chunk(fill, todo);
+		if (chunk >= todo->chunks)
+			break;
+		clear_bit(chunk, todo->bits);
+		/* Before the look: what is written from here on marks it again. */
+		smp_mb__after_atomic();
+		more = look_up_chunk(batch, todo->shift, chunk, epoch);
+		if (!more)
+			set_bit(chunk, todo->bits);
+		cond_resched();
+	}
+	return batch->nr ? batch_enter(batch, todo, epoch) : 0;
+}
+
+/*
+ * When to go on: at once, with others' work in between; after a while if the
+ * file system has failed or memory is short; not at all if all is looked up, if
+ * the map is full, or in another epoch, which begins by itself.
+ */
+static void go_on(struct floop_image *image, struct floop_todo *todo, int err,
+		  unsigned long epoch)
+{
+	struct floop_fill *fill = &image->fill;
+
+	if (err == -ENOSPC)
+		WRITE_ONCE(fill->full, true);
+	if (err == -ENOSPC || !floop_guard_in_epoch(&image->guard, epoch))
+		return;
+	if (!err)
+		fill->backoff = 0;
+	else
+		fill->backoff = clamp_t(unsigned long, fill->backoff * 2,
+					BACKOFF_FIRST, BACKOFF_LAST);
+	if (err || next_chunk(fill, todo) < todo->chunks)
+		floop_guard_queue(&fill->work, fill->backoff);
 }
 
 static void fill_work(struct work_struct *work)
@@ -211,42 +281,26 @@ static void fill_work(struct work_struct *work)
 	struct floop_image *image = container_of(to_delayed_work(work),
 						 struct floop_image, fill.work);
 	struct floop_fill *fill = &image->fill;
-	unsigned long epoch, chunk, chunks = 0;
-	struct batch *batch;
+	/* floop_fill_stop() waits for us before it takes the bitmap away. */
+	struct floop_todo *todo = rcu_dereference_protected(fill->todo, true);
+	unsigned long epoch = READ_ONCE(image->guard.epoch);
 	unsigned int memflags;
-	bool more = true;
+	struct batch *batch;
+	int err = -ENOMEM;
 
-	epoch = READ_ONCE(image->guard.epoch);
 	if (!floop_guard_in_epoch(&image->guard, epoch) || READ_ONCE(fill->full))
 		return;
 
 	memflags = memalloc_noio_save();
 	batch = kvmalloc(sizeof(*batch), GFP_KERNEL);
-	if (!batch)
-		goto restore;
-	batch->image = image;
-	batch->nr = 0;
-	batch->looks = 0;
-	while (more && batch->looks < LOOKS_MOST) {
-		chunk = next_chunk(fill);
-		if (chunk >= fill->chunks)
-			break;
-		clear_bit(chunk, fill->todo);
-		/* Before the look: what is written from here on marks it again. */
-		smp_mb__after_atomic();
-		more = look_up_chunk(batch, chunk, epoch);
-		if (!more)
-			set_bit(chunk, fill->todo);
-		chunks++;
+	if (batch) {
+		batch->image = image;
+		batch->nr = 0;
+		batch->looks = 0;
+		err = look_up_batch(batch, todo, epoch);
+		kvfree(batch);
 	}
-	if (batch->nr)
-		batch_enter(batch, epoch);
-	kvfree(batch);
-	/* One batch after the other, with others' work in between. */
-	if (chunks && floop_guard_in_epoch(&image->guard, epoch) &&
-	    next_chunk(fill) < fill->chunks)
-		floop_guard_queue(&fill->work, 0);
-restore:
+	go_on(image, todo, err, epoch);
 	memalloc_noio_restore(memflags);
 }
 
@@ -271,20 +325,25 @@ int floop_fill_start(struct floop_image *image)
 {
 	struct floop_fill *fill = &image->fill;
 	sector_t sectors = file_sectors(image);
-	unsigned long *todo;
+	unsigned int shift = CHUNK_SHIFT_LEAST;
+	struct floop_todo *todo;
+	unsigned long chunks;
 
-	fill->shift = CHUNK_SHIFT_LEAST;
-	while (sectors >> fill->shift >= CHUNKS_MOST)
-		fill->shift++;
-	fill->chunks = (sectors >> fill->shift) + 1;
-	fill->near = 0;
-	fill->full = false;
-	todo = bitmap_alloc(fill->chunks, GFP_KERNEL);
+	while (sectors >> shift >= CHUNKS_MOST)
+		shift++;
+	chunks = (sectors >> shift) + 1;
+	todo = kvmalloc(struct_size(todo, bits, BITS_TO_LONGS(chunks)),
+			GFP_KERNEL);
 	if (!todo)
 		return -ENOMEM;
-	bitmap_fill(todo, fill->chunks);
-	/* Pairs with the address dependency in floop_fill_wrote(). */
-	smp_store_release(&fill->todo, todo);
+	todo->chunks = chunks;
+	todo->shift = shift;
+	bitmap_fill(todo->bits, chunks);
+	fill->near = 0;
+	fill->full = false;
+	fill->backoff = 0;
+	fill->gap_end = 0;
+	rcu_assign_pointer(fill->todo, todo);
 	enable_delayed_work(&fill->work);
 	return 0;
 }
@@ -299,16 +358,16 @@ int floop_fill_start(struct floop_image *image)
 void floop_fill_stop(struct floop_image *image)
 {
 	struct floop_fill *fill = &image->fill;
-	unsigned long *todo;
+	struct floop_todo *todo;
 
-	if (!fill->todo)
+	if (!rcu_access_pointer(fill->todo))
 		return;
 	disable_delayed_work_sync(&fill->work);
 	mutex_lock(&image->guard.map.lock);
-	todo = fill->todo;
-	WRITE_ONCE(fill->todo, NULL);
+	todo = rcu_replace_pointer(fill->todo, NULL,
+				   lockdep_is_held(&image->guard.map.lock));
 	mutex_unlock(&image->guard.map.lock);
-	kvfree_rcu_mightsleep(todo);
+	kvfree_rcu(todo, rcu);
 }
 
 /**
@@ -333,10 +392,14 @@ void floop_fill_kick(struct floop_image *image)
 void floop_fill_again(struct floop_image *image)
 {
 	struct floop_fill *fill = &image->fill;
+	struct floop_todo *todo;
 
-	lockdep_assert_held(&image->guard.map.lock);
-	if (fill->todo)
-		bitmap_fill(fill->todo, fill->chunks);
+	todo = rcu_dereference_protected(fill->todo,
+					 lockdep_is_held(&image->guard.map.lock));
+	if (todo)
+		bitmap_fill(todo->bits, todo->chunks);
+	/* Others may have filled what was a gap. */
+	WRITE_ONCE(fill->wrote, fill->wrote + 1);
 	WRITE_ONCE(fill->full, false);
 }
 
@@ -349,10 +412,7 @@ void floop_fill_again(struct floop_image *image)
  */
 void floop_fill_missed(struct floop_image *image, sector_t pos)
 {
-	unsigned long chunk = pos >> image->fill.shift;
-
-	if (READ_ONCE(image->fill.near) != chunk)
-		WRITE_ONCE(image->fill.near, chunk);
+	WRITE_ONCE(image->fill.near, pos);
 }
 
 /**
@@ -366,12 +426,19 @@ void floop_fill_missed(struct floop_image *image, sector_t pos)
 void floop_fill_wrote(struct floop_image *image, sector_t pos, sector_t nr)
 {
 	struct floop_fill *fill = &image->fill;
-	unsigned long *todo;
+	struct floop_todo *todo;
 
 	rcu_read_lock();
-	todo = READ_ONCE(fill->todo);
+	todo = rcu_dereference(fill->todo);
 	if (todo && !READ_ONCE(fill->full)) {
-		mark(fill, todo, pos, nr);
+		/*
+		 * Two at once may count as one: either was written before it is
+		 * counted, so who sees the count finds both.
+		 */
+		WRITE_ONCE(fill->wrote, READ_ONCE(fill->wrote) + 1);
+		/* Before the mark: who takes that away sees the count. */
+		smp_wmb();
+		mark(todo, pos, nr);
 		if (!delayed_work_pending(&fill->work))
 			floop_guard_queue(&fill->work, WROTE_LINGERS);
 	}

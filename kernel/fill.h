@@ -5,26 +5,47 @@
 #ifndef FLOOP_FILL_H
 #define FLOOP_FILL_H
 
+#include <linux/rcupdate.h>
 #include <linux/types.h>
 #include <linux/workqueue.h>
 
 struct floop_image;
 
 /**
- * struct floop_fill - what is to be looked up
- * @todo: a bit a chunk of the file: something in it may be mapped that isn't yet
- * @chunks: how many chunks there are
+ * struct floop_todo - which chunks of a file are to be looked up
+ * @rcu: readers hold rcu_read_lock(), or are the fill's work
+ * @chunks: how many there are
  * @shift: log2 of the sectors of a chunk
- * @near: the chunk that was missed last
+ * @bits: a bit a chunk: something in it may be mapped that isn't yet
+ */
+struct floop_todo {
+	struct rcu_head rcu;
+	unsigned long chunks;
+	unsigned int shift;
+	unsigned long bits[];
+};
+
+/**
+ * struct floop_fill - what is to be looked up
+ * @todo: of the file as large as it was when the guard was started
+ * @near: the sector that was missed last
  * @full: the map has all the memory that it may
+ * @backoff: how long to wait after a failure, in jiffies; 0 after a success
+ * @wrote: changes with each write through the file system
+ * @gap: the file has no data from @gap up to @gap_end, in sectors,
+ * @gap_end: if @wrote
+ * @gap_wrote: is still this; all three are the work's own
  * @work: looks up what is to be looked up
  */
 struct floop_fill {
-	unsigned long *todo;
-	unsigned long chunks;
-	unsigned int shift;
-	unsigned long near;
+	struct floop_todo __rcu *todo;
+	sector_t near;
 	bool full;
+	unsigned long backoff;
+	unsigned long wrote;
+	sector_t gap;
+	sector_t gap_end;
+	unsigned long gap_wrote;
 	struct delayed_work work;
 };
 

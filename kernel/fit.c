@@ -9,6 +9,26 @@
 #include "fit.h"
 #include "image.h"
 #include "lease.h"
+#include "rules.h"
+
+/**
+ * floop_fit_never() - which inode flags keep a file from being mapped?
+ * @image: the image
+ *
+ * An immutable or append-only file is not to be written to any more, even by
+ * who has it open; the others need their file system for every I/O. Others may
+ * set them while the image is attached, by path.
+ *
+ * Return: S_* flags, of which the file may have none.
+ */
+unsigned int floop_fit_never(const struct floop_image *image)
+{
+	unsigned int never = S_DAX | S_ENCRYPTED | S_VERITY | S_SWAPFILE;
+
+	if (image->is_bdev || !floop_rule_holds(FLOOP_RULE_FLAGS))
+		return 0;
+	return image->read_only ? never : never | S_IMMUTABLE | S_APPEND;
+}
 
 /**
  * floop_fit_is_special() - must every I/O to the file go through its file system?
@@ -25,11 +45,8 @@ bool floop_fit_is_special(struct floop_image *image)
 	struct inode *inode = file_inode(image->file);
 	struct floop_direct_rules rules;
 
-	if (IS_DAX(inode) || IS_ENCRYPTED(inode) || IS_VERITY(inode) ||
-	    IS_SWAPFILE(inode) || !inode->i_mapping->a_ops->bmap)
-		return true;
-	/* Not to be written to any more, even by who has it open. */
-	if (!image->read_only && (IS_IMMUTABLE(inode) || IS_APPEND(inode)))
+	if (READ_ONCE(inode->i_flags) & floop_fit_never(image) ||
+	    !inode->i_mapping->a_ops->bmap)
 		return true;
 	/* Among others, a file that ext4 journals the data of. */
 	floop_direct_learn(image->file, &rules);

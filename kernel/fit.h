@@ -11,6 +11,7 @@
 
 struct floop_image;
 
+unsigned int floop_fit_never(const struct floop_image *image);
 bool floop_fit_is_special(struct floop_image *image);
 enum floop_unmapped floop_fit_check(struct floop_image *image);
 

@@ -3,13 +3,14 @@
  * The guard's protocol. docs/safety.md says what it protects from, model/ has
  * it as a model that is checked, and this is it:
  *
- *  - An epoch begins with a lease on the image that excludes every other
- *    opener, with all that is dirty written and the page cache empty. From then
- *    on @users is live, and whoever holds a reference to it may believe the map.
- *  - Another opener breaks the lease. floop_guard_break() runs in its context,
- *    before its open returns: no new reference is given out, and one
+ *  - An epoch begins with a lease on the image that notices every other opener
+ *    and, on xfs, everybody who changes its blocks; with all that is dirty
+ *    written; and with the page cache empty. From then on @users is live, and
+ *    whoever holds a reference to it may believe the map.
+ *  - Somebody else comes. floop_guard_break() runs in their context, before
+ *    their open or change goes on: no new reference is given out, and one
  *    inode_dio_begin() stands for all mapped I/O in flight. Whatever changes the
- *    file's blocks calls inode_dio_wait() first, and so waits until drain_work()
+ *    file's blocks calls inode_dio_wait() first, and so waits until users_gone()
  *    has seen the last reference go. Nobody else waits.
  *  - We change the file's blocks ourselves: the epoch is paused and mapped I/O
  *    waited for before the file system is called, and the range is out of the
@@ -36,62 +37,141 @@
 /* Changes come in bursts (fstrim): how long after one to wait for the next. */
 #define PAUSE_LINGERS	msecs_to_jiffies(50)
 
-/* A broken epoch drains here: other openers wait for that. */
+/*
+ * A broken epoch drains here, and others wait for that. All images share its
+ * rescuer: nothing that runs here waits for I/O or for memory.
+ */
 static struct workqueue_struct *drain_wq;
-/* Nobody waits for what is done here. */
+/* Nobody waits for what is done here, but who stops the guard. */
 static struct workqueue_struct *begin_wq;
 
-/**
- * floop_guard_break() - somebody else is about to have the image open
- * @image: the image, with a lease on it; it is gone
- *
- * Nobody is told to wait: who changes the file's blocks waits for direct I/O in
- * flight, and mapped I/O is that until it has drained.
- *
- * Context: The opener's, with the lease's own lock held (flc_lock). Doesn't
- * sleep.
- */
-void floop_guard_break(struct floop_image *image)
+/* Which states may follow each. */
+static const u8 may_follow[] = {
+	[FLOOP_GUARD_OFF]	= BIT(FLOOP_GUARD_WAITING) |
+				  BIT(FLOOP_GUARD_BEGINNING),
+	[FLOOP_GUARD_WAITING]	= BIT(FLOOP_GUARD_BEGINNING) |
+				  BIT(FLOOP_GUARD_OFF),
+	[FLOOP_GUARD_BEGINNING]	= BIT(FLOOP_GUARD_MAPPED) |
+				  BIT(FLOOP_GUARD_PAUSED) |
+				  BIT(FLOOP_GUARD_BROKEN) |
+				  BIT(FLOOP_GUARD_WAITING),
+	[FLOOP_GUARD_MAPPED]	= BIT(FLOOP_GUARD_PAUSED) |
+				  BIT(FLOOP_GUARD_BROKEN),
+	[FLOOP_GUARD_PAUSED]	= BIT(FLOOP_GUARD_BEGINNING) |
+				  BIT(FLOOP_GUARD_BROKEN) |
+				  BIT(FLOOP_GUARD_OFF),
+	[FLOOP_GUARD_BROKEN]	= BIT(FLOOP_GUARD_WAITING),
+};
+
+/* Change the state, and do what always goes with it. */
+static void guard_enter(struct floop_image *image, enum floop_guard_state to)
 {
 	struct floop_guard *guard = &image->guard;
+	enum floop_guard_state from = guard->state;
 
-	if (!floop_rule_holds(FLOOP_RULE_BREAK))
-		return;
-	spin_lock(&guard->lock);
-	switch (guard->state) {
-	case FLOOP_GUARD_MAPPED:
+	lockdep_assert_held(&guard->lock);
+	WARN_ON_ONCE(!(may_follow[from] & BIT(to)));
+	if (from == FLOOP_GUARD_MAPPED)
 		percpu_ref_kill(&guard->users);
+	guard->state = to;
+	guard->epoch++;
+	switch (to) {
+	case FLOOP_GUARD_BEGINNING:
+		guard->unsettled = false;
+		break;
+	case FLOOP_GUARD_MAPPED:
+		guard->begun++;
+		guard->began = jiffies;
+		trace_floop_epoch_begin(image);
+		floop_fill_kick(image);
 		break;
 	case FLOOP_GUARD_PAUSED:
-		/* If it has not drained yet, the last user sees to it. */
-		if (percpu_ref_is_zero(&guard->users))
+		if (from == FLOOP_GUARD_MAPPED)
+			trace_floop_epoch_pause(image);
+		break;
+	case FLOOP_GUARD_BROKEN:
+		guard->broken++;
+		trace_floop_epoch_break(image);
+		/* Otherwise users_gone() sees to it. */
+		if (!guard->live)
 			queue_work(drain_wq, &guard->drain_work);
 		break;
+	default:
+		break;
+	}
+}
+
+/**
+ * floop_guard_break() - somebody else opens the image, or changes it
+ * @image: the image
+ *
+ * Nobody is told to wait: who changes the file's blocks waits for direct I/O in
+ * flight, and mapped I/O is that until it has ended.
+ *
+ * Context: The context of whoever comes, with the lock of the file's leases
+ * held (flc_lock); or any but interrupts. Doesn't sleep.
+ * Return: true if mapped I/O may be in flight.
+ */
+bool floop_guard_break(struct floop_image *image)
+{
+	struct floop_guard *guard = &image->guard;
+	unsigned long flags;
+	bool live;
+
+	if (!floop_rule_holds(FLOOP_RULE_BREAK))
+		return false;
+	spin_lock_irqsave(&guard->lock, flags);
+	switch (guard->state) {
 	case FLOOP_GUARD_BEGINNING:
-		/* Who begins the epoch finds out, and sees to it. */
+	case FLOOP_GUARD_MAPPED:
+	case FLOOP_GUARD_PAUSED:
+		guard_enter(image, FLOOP_GUARD_BROKEN);
+		if (guard->live && floop_rule_holds(FLOOP_RULE_DRAIN)) {
+			inode_dio_begin(guard->mapping->host);
+			guard->dio_held = true;
+		}
 		break;
 	default:
-		spin_unlock(&guard->lock);
-		return;
+		break;
 	}
-	if (floop_rule_holds(FLOOP_RULE_DRAIN)) {
-		inode_dio_begin(file_inode(image->file));
-		guard->dio_held = true;
-	}
-	guard->state = FLOOP_GUARD_BROKEN;
-	guard->epoch++;
-	guard->broken++;
-	trace_floop_epoch_break(image);
-	spin_unlock(&guard->lock);
+	live = guard->live;
+	spin_unlock_irqrestore(&guard->lock, flags);
+	return live;
+}
+
+/*
+ * The last mapped I/O has ended, and no more can begin. In any context. Whoever
+ * waits for it to change the file goes on from here.
+ */
+static void users_gone(struct percpu_ref *users)
+{
+	struct floop_guard *guard = container_of(users, struct floop_guard,
+						 users);
+	unsigned long flags;
+
+	spin_lock_irqsave(&guard->lock, flags);
+	guard->live = false;
+	if (guard->dio_held)
+		inode_dio_end(guard->mapping->host);
+	guard->dio_held = false;
+	if (guard->state == FLOOP_GUARD_BROKEN)
+		queue_work(drain_wq, &guard->drain_work);
+	else if (guard->state == FLOOP_GUARD_PAUSED && !guard->changes)
+		mod_delayed_work(begin_wq, &guard->resume_work, 0);
+	wake_up_all(&guard->ended);
+	spin_unlock_irqrestore(&guard->lock, flags);
 }
 
 /* With the lease: nothing of the image is in memory only, or to be believed. */
 static enum floop_unmapped settle(struct floop_image *image)
 {
+	struct floop_guard *guard = &image->guard;
+
+	guard->aops = READ_ONCE(guard->mapping->a_ops);
 	if (floop_fit_is_special(image))
 		return FLOOP_UNMAPPED_FILE;
-	if (floop_image_write_back(image) ||
-	    invalidate_inode_pages2(image->file->f_mapping))
+	if (floop_image_make_durable(image) ||
+	    invalidate_inode_pages2(guard->mapping))
 		return FLOOP_UNMAPPED_CACHED;
 	return FLOOP_UNMAPPED_NOT;
 }
@@ -99,59 +179,100 @@ static enum floop_unmapped settle(struct floop_image *image)
 /* Without metadata: our own changes zero parts of blocks in the page cache. */
 static bool drop_pages(struct floop_image *image)
 {
-	struct address_space *mapping = image->file->f_mapping;
+	struct address_space *mapping = image->guard.mapping;
 
 	return !READ_ONCE(mapping->nrpages) ||
-	       (!filemap_write_and_wait(mapping) &&
+	       (!floop_image_write_back(image) &&
 		!invalidate_inode_pages2(mapping));
 }
 
-static void retry_later(struct floop_guard *guard)
+static void clear_map(struct floop_image *image)
 {
-	lockdep_assert_held(&guard->lock);
+	struct floop_guard *guard = &image->guard;
+
+	mutex_lock(&guard->map.lock);
+	if (floop_rule_holds(FLOOP_RULE_CLEAR))
+		floop_map_clear(&guard->map);
+	floop_fill_again(image);
+	mutex_unlock(&guard->map.lock);
+}
+
+/* Ask for the lease again, at growing intervals. */
+static void wait_again(struct floop_image *image, enum floop_unmapped why_not)
+{
+	struct floop_guard *guard = &image->guard;
+
+	guard_enter(image, FLOOP_GUARD_WAITING);
+	guard->why_not = why_not;
 	if (!guard->wanted)
 		return;
 	queue_delayed_work(begin_wq, &guard->begin_work, guard->retry);
 	guard->retry = min(guard->retry * 2, RETRY_LAST);
 }
 
-/* The lease is held, and the map is true or empty. */
+/* No epoch comes of it. If it has been broken, drain_work() sees to the rest. */
+static void give_up(struct floop_image *image, enum floop_unmapped why_not)
+{
+	struct floop_guard *guard = &image->guard;
+
+	floop_lease_give_back(image);
+	/* Nobody breaks it from here on, but somebody may have just before. */
+	clear_map(image);
+	spin_lock_irq(&guard->lock);
+	if (guard->state == FLOOP_GUARD_BEGINNING)
+		wait_again(image, why_not);
+	spin_unlock_irq(&guard->lock);
+}
+
+/*
+ * The lease is held, and the map is true or empty. @users is made live with the
+ * lock let go: @live says so before, and whoever breaks the lease or changes the
+ * file meanwhile waits for it to end.
+ */
 static void begin_epoch(struct floop_image *image)
 {
 	struct floop_guard *guard = &image->guard;
 
-	spin_lock(&guard->lock);
-	if (guard->state != FLOOP_GUARD_BEGINNING) {
-		/* Broken already, with no user that could see to it. */
-		queue_work(drain_wq, &guard->drain_work);
+	spin_lock_irq(&guard->lock);
+	if (guard->state != FLOOP_GUARD_BEGINNING)
 		goto unlock;
-	}
 	if (guard->changes || guard->unsettled) {
-		guard->state = FLOOP_GUARD_PAUSED;
+		guard_enter(image, FLOOP_GUARD_PAUSED);
 		if (!guard->changes)
 			mod_delayed_work(begin_wq, &guard->resume_work, 0);
 		goto unlock;
 	}
-	reinit_completion(&guard->drained);
-	spin_unlock(&guard->lock);
+	guard->live = true;
+	spin_unlock_irq(&guard->lock);
 
 	percpu_ref_reinit(&guard->users);
 
-	spin_lock(&guard->lock);
+	spin_lock_irq(&guard->lock);
 	if (guard->state == FLOOP_GUARD_BEGINNING && !guard->changes) {
-		guard->state = FLOOP_GUARD_MAPPED;
-		guard->epoch++;
-		guard->begun++;
-		guard->began = jiffies;
-		trace_floop_epoch_begin(image);
-		floop_fill_kick(image);
+		guard_enter(image, FLOOP_GUARD_MAPPED);
 	} else {
 		if (guard->state == FLOOP_GUARD_BEGINNING)
-			guard->state = FLOOP_GUARD_PAUSED;
+			guard_enter(image, FLOOP_GUARD_PAUSED);
 		percpu_ref_kill(&guard->users);
 	}
 unlock:
-	spin_unlock(&guard->lock);
+	spin_unlock_irq(&guard->lock);
+}
+
+static bool try_to_begin(struct floop_image *image,
+			 enum floop_guard_state from)
+{
+	struct floop_guard *guard = &image->guard;
+	bool begin;
+
+	spin_lock_irq(&guard->lock);
+	/* To begin needs the lease again, whatever we change meanwhile. */
+	begin = guard->wanted && guard->state == from && !guard->live &&
+		(from == FLOOP_GUARD_WAITING || !guard->changes);
+	if (begin)
+		guard_enter(image, FLOOP_GUARD_BEGINNING);
+	spin_unlock_irq(&guard->lock);
+	return begin;
 }
 
 static void begin_work(struct work_struct *work)
@@ -159,53 +280,30 @@ static void begin_work(struct work_struct *work)
 	struct floop_image *image = container_of(to_delayed_work(work),
 						 struct floop_image,
 						 guard.begin_work);
-	struct floop_guard *guard = &image->guard;
 	enum floop_unmapped why_not;
 	unsigned int memflags;
-	bool begin;
 
-	if (image->is_bdev) {
-		drop_pages(image);
+	/* Only this work and a stop end the waiting. */
+	if (READ_ONCE(image->guard.state) != FLOOP_GUARD_WAITING)
 		return;
-	}
-
-	spin_lock(&guard->lock);
-	begin = guard->wanted && guard->state == FLOOP_GUARD_WAITING;
-	if (begin) {
-		guard->state = FLOOP_GUARD_BEGINNING;
-		guard->unsettled = false;
-	}
-	spin_unlock(&guard->lock);
-	if (!begin)
+	/*
+	 * Two attempts would take each other's lease for their own. The last
+	 * resume may have been broken and be about to give up.
+	 */
+	cancel_delayed_work_sync(&image->guard.resume_work);
+	if (!try_to_begin(image, FLOOP_GUARD_WAITING))
 		return;
 
 	/* What we wait for here may not wait for I/O to the device. */
 	memflags = memalloc_noio_save();
-	why_not = floop_leases_take(image);
+	why_not = floop_lease_take(image);
 	if (why_not == FLOOP_UNMAPPED_NOT)
 		why_not = settle(image);
-	if (why_not == FLOOP_UNMAPPED_NOT) {
+	if (why_not == FLOOP_UNMAPPED_NOT)
 		begin_epoch(image);
-	} else {
-		floop_leases_give_back(image);
-		spin_lock(&guard->lock);
-		if (guard->state == FLOOP_GUARD_BEGINNING) {
-			guard->state = FLOOP_GUARD_WAITING;
-			guard->why_not = why_not;
-			retry_later(guard);
-		} else {
-			queue_work(drain_wq, &guard->drain_work);
-		}
-		spin_unlock(&guard->lock);
-	}
+	else
+		give_up(image, why_not);
 	memalloc_noio_restore(memflags);
-}
-
-static bool may_resume(struct floop_guard *guard)
-{
-	lockdep_assert_held(&guard->lock);
-	return guard->wanted && guard->state == FLOOP_GUARD_PAUSED &&
-	       !guard->changes;
 }
 
 static void resume_work(struct work_struct *work)
@@ -213,134 +311,81 @@ static void resume_work(struct work_struct *work)
 	struct floop_image *image = container_of(to_delayed_work(work),
 						 struct floop_image,
 						 guard.resume_work);
-	struct floop_guard *guard = &image->guard;
-	bool resume;
+	unsigned int memflags;
 
-	spin_lock(&guard->lock);
-	resume = may_resume(guard);
-	spin_unlock(&guard->lock);
-	if (!resume)
+	if (!try_to_begin(image, FLOOP_GUARD_PAUSED))
 		return;
-	/*
-	 * users_gone() has queued drain_work() for the pause, too. If that came
-	 * late, it would take what we begin for what is to be drained.
-	 */
-	wait_for_completion(&guard->drained);
-	flush_work(&guard->drain_work);
-
-	spin_lock(&guard->lock);
-	resume = may_resume(guard);
-	if (resume) {
-		guard->state = FLOOP_GUARD_BEGINNING;
-		guard->unsettled = false;
-	}
-	spin_unlock(&guard->lock);
-	if (!resume)
-		return;
-	if (drop_pages(image)) {
+	floop_window(FLOOP_WINDOW_RESUME);
+	memflags = memalloc_noio_save();
+	if (drop_pages(image))
 		begin_epoch(image);
-		return;
-	}
-	/* Not before all of it has been settled again. */
-	floop_leases_give_back(image);
-	mutex_lock(&guard->map.lock);
-	floop_map_clear(&guard->map);
-	floop_fill_again(image);
-	mutex_unlock(&guard->map.lock);
-	spin_lock(&guard->lock);
-	if (guard->state == FLOOP_GUARD_BEGINNING) {
-		guard->state = FLOOP_GUARD_WAITING;
-		guard->why_not = FLOOP_UNMAPPED_CACHED;
-		retry_later(guard);
-	} else {
-		queue_work(drain_wq, &guard->drain_work);
-	}
-	spin_unlock(&guard->lock);
+	else
+		/* Not before all of it has been settled again. */
+		give_up(image, FLOOP_UNMAPPED_CACHED);
+	memalloc_noio_restore(memflags);
 }
 
-/* The last mapped I/O has ended, and no more can begin. In any context. */
-static void users_gone(struct percpu_ref *users)
-{
-	struct floop_guard *guard = container_of(users, struct floop_guard,
-						 users);
-
-	queue_work(drain_wq, &guard->drain_work);
-	complete_all(&guard->drained);
-}
-
-/*
- * Neither the inode's lock nor the invalidate_lock is taken here: whoever waits
- * for us in inode_dio_wait() may hold them.
- */
+/* Nobody waits for this: who changes the file waits for users_gone() only. */
 static void drain_work(struct work_struct *work)
 {
 	struct floop_image *image = container_of(work, struct floop_image,
 						 guard.drain_work);
 	struct floop_guard *guard = &image->guard;
-	bool drained, dio_held;
-	unsigned int memflags;
+	bool drained;
 
-	spin_lock(&guard->lock);
-	drained = guard->state == FLOOP_GUARD_BROKEN &&
-		  percpu_ref_is_zero(&guard->users);
-	spin_unlock(&guard->lock);
+	spin_lock_irq(&guard->lock);
+	drained = guard->state == FLOOP_GUARD_BROKEN && !guard->live;
+	spin_unlock_irq(&guard->lock);
 	if (!drained)
 		return;
-	/* Not before users_gone() is done: it must not speak of the next epoch. */
-	wait_for_completion(&guard->drained);
-
-	memflags = memalloc_noio_save();
-	/* What the other opener has read meanwhile may be older than our writes. */
-	if (floop_rule_holds(FLOOP_RULE_CACHE))
-		invalidate_inode_pages2(image->file->f_mapping);
-	mutex_lock(&guard->map.lock);
-	if (floop_rule_holds(FLOOP_RULE_CLEAR))
-		floop_map_clear(&guard->map);
-	floop_fill_again(image);
-	mutex_unlock(&guard->map.lock);
-	floop_leases_give_back(image);
+	floop_window(FLOOP_WINDOW_DRAIN);
+	/* But for the lease, which an atomic write on xfs waits for. */
+	floop_lease_give_back(image);
+	clear_map(image);
 	trace_floop_epoch_drain(image);
 
-	spin_lock(&guard->lock);
-	dio_held = guard->dio_held;
-	guard->dio_held = false;
-	guard->state = FLOOP_GUARD_WAITING;
-	guard->why_not = FLOOP_UNMAPPED_OPENED;
+	spin_lock_irq(&guard->lock);
 	/* It comes back as fast as it goes, if it was of use that long. */
 	if (time_after(jiffies, guard->began + guard->retry))
 		guard->retry = RETRY_FIRST;
-	if (dio_held)
-		inode_dio_end(file_inode(image->file));
-	retry_later(guard);
-	spin_unlock(&guard->lock);
+	wait_again(image, FLOOP_UNMAPPED_OPENED);
+	spin_unlock_irq(&guard->lock);
 	floop_times_touch(image);
+}
+
+/*
+ * Drop what somebody has read into the page cache. Who goes on reading goes on
+ * being dropped, once a second.
+ */
+static void pages_work(struct work_struct *work)
+{
+	struct floop_image *image = container_of(to_delayed_work(work),
+						 struct floop_image,
+						 guard.pages_work);
+	unsigned int memflags = memalloc_noio_save();
+
+	drop_pages(image);
 	memalloc_noio_restore(memflags);
 }
 
-/* Nothing is mapped until guard->changes is 0 again; what was in flight has ended. */
+/*
+ * Nothing is mapped until guard->changes is 0 again; what was in flight has
+ * ended. Bounded by the disk, as a direct write to the file would be.
+ */
 static void end_mapped(struct floop_image *image)
 {
 	struct floop_guard *guard = &image->guard;
-	bool wait;
 
-	spin_lock(&guard->lock);
+	spin_lock_irq(&guard->lock);
 	guard->changes++;
-	if (guard->state == FLOOP_GUARD_MAPPED) {
-		guard->state = FLOOP_GUARD_PAUSED;
-		guard->epoch++;
-		percpu_ref_kill(&guard->users);
-		trace_floop_epoch_pause(image);
-	}
-	wait = guard->state == FLOOP_GUARD_PAUSED ||
-	       guard->state == FLOOP_GUARD_BEGINNING ||
-	       guard->state == FLOOP_GUARD_BROKEN;
-	spin_unlock(&guard->lock);
-	if (wait)
-		wait_for_completion(&guard->drained);
+	if (guard->state == FLOOP_GUARD_MAPPED)
+		guard_enter(image, FLOOP_GUARD_PAUSED);
+	wait_event_lock_irq(guard->ended, !guard->live, guard->lock);
+	spin_unlock_irq(&guard->lock);
 }
 
 /**
- * floop_guard_change_begin() - before the image's blocks change by our hand
+ * floop_guard_change_begin() - before we change the image's block mapping
  * @image: the image
  *
  * Until floop_guard_change_end(), which has to follow, nothing is mapped. Mapped
@@ -358,14 +403,14 @@ bool floop_guard_change_begin(struct floop_image *image)
 	if (!floop_rule_holds(FLOOP_RULE_CHANGES))
 		return true;
 	end_mapped(image);
-	spin_lock(&guard->lock);
+	spin_lock_irq(&guard->lock);
 	paused = guard->state == FLOOP_GUARD_PAUSED;
-	spin_unlock(&guard->lock);
+	spin_unlock_irq(&guard->lock);
 	return !paused || drop_pages(image);
 }
 
 /**
- * floop_guard_change_end() - after the image's blocks have changed by our hand
+ * floop_guard_change_end() - after we have changed the image's block mapping
  * @image: the image
  * @pos: the first sector of the image's file that isn't what it was
  * @nr: how many sectors of it
@@ -384,11 +429,11 @@ void floop_guard_change_end(struct floop_image *image, sector_t pos,
 		floop_fill_again(image);
 	mutex_unlock(&guard->map.lock);
 
-	spin_lock(&guard->lock);
+	spin_lock_irq(&guard->lock);
 	guard->unsettled = true;
 	if (!--guard->changes && guard->state == FLOOP_GUARD_PAUSED)
 		mod_delayed_work(begin_wq, &guard->resume_work, PAUSE_LINGERS);
-	spin_unlock(&guard->lock);
+	spin_unlock_irq(&guard->lock);
 }
 
 /**
@@ -406,9 +451,9 @@ bool floop_guard_in_epoch(struct floop_guard *guard, unsigned long epoch)
 
 	if (!floop_rule_holds(FLOOP_RULE_EPOCH))
 		return true;
-	spin_lock(&guard->lock);
+	spin_lock_irq(&guard->lock);
 	same = guard->state == FLOOP_GUARD_MAPPED && guard->epoch == epoch;
-	spin_unlock(&guard->lock);
+	spin_unlock_irq(&guard->lock);
 	return same;
 }
 
@@ -418,20 +463,32 @@ static void start_bdev(struct floop_image *image)
 	struct floop_guard *guard = &image->guard;
 	int err;
 
+	guard->aops = guard->mapping->a_ops;
 	drop_pages(image);
 	mutex_lock(&guard->map.lock);
 	err = floop_map_add(&guard->map, 0, bdev_nr_sectors(guard->disk), 0);
 	mutex_unlock(&guard->map.lock);
-	if (err) {
-		guard->why_not = FLOOP_UNMAPPED_NO_MEMORY;
-		return;
-	}
-	spin_lock(&guard->lock);
-	guard->why_not = FLOOP_UNMAPPED_BEGINNING;
-	guard->state = FLOOP_GUARD_BEGINNING;
-	guard->unsettled = false;
-	spin_unlock(&guard->lock);
-	begin_epoch(image);
+	spin_lock_irq(&guard->lock);
+	guard->why_not = err ? FLOOP_UNMAPPED_NO_MEMORY :
+			       FLOOP_UNMAPPED_BEGINNING;
+	if (!err)
+		guard_enter(image, FLOOP_GUARD_BEGINNING);
+	spin_unlock_irq(&guard->lock);
+	if (!err)
+		begin_epoch(image);
+}
+
+/* What of the file's state keeps it from being mapped, for as long as it does. */
+static void learn_file(struct floop_image *image)
+{
+	struct floop_guard *guard = &image->guard;
+
+	guard->mapping = image->file->f_mapping;
+	guard->disk = floop_image_disk(image);
+	guard->never = floop_fit_never(image);
+	/* Readers share a read-only image; nobody has written to what they read. */
+	guard->any_pages = image->is_bdev || !image->read_only ? ULONG_MAX : 0;
+	guard->retry = RETRY_FIRST;
 }
 
 /**
@@ -448,30 +505,30 @@ void floop_guard_start(struct floop_image *image, bool wanted)
 	enum floop_unmapped why_not;
 
 	why_not = wanted ? floop_fit_check(image) : FLOOP_UNMAPPED_OFF;
-	guard->why_not = why_not;
-	if (why_not != FLOOP_UNMAPPED_NOT)
+	if (why_not == FLOOP_UNMAPPED_NOT && !image->is_bdev &&
+	    floop_fill_start(image))
+		why_not = FLOOP_UNMAPPED_NO_MEMORY;
+	if (why_not != FLOOP_UNMAPPED_NOT) {
+		WRITE_ONCE(guard->why_not, why_not);
 		return;
-	guard->disk = floop_image_disk(image);
-	guard->retry = RETRY_FIRST;
+	}
+	learn_file(image);
 	guard->wanted = true;
 	if (image->is_bdev) {
 		start_bdev(image);
 		return;
 	}
-	if (floop_fill_start(image)) {
-		guard->why_not = FLOOP_UNMAPPED_NO_MEMORY;
-		return;
-	}
-	spin_lock(&guard->lock);
-	guard->why_not = FLOOP_UNMAPPED_BEGINNING;
-	guard->state = FLOOP_GUARD_WAITING;
-	retry_later(guard);
-	spin_unlock(&guard->lock);
+	spin_lock_irq(&guard->lock);
+	wait_again(image, FLOOP_UNMAPPED_BEGINNING);
+	spin_unlock_irq(&guard->lock);
 }
 
 /**
- * floop_guard_stop() - map nothing any more
+ * floop_guard_stop() - stop mapping, and wait for mapped I/O
  * @image: the image
+ *
+ * The epoch ends first, so that what runs in the background soon finds that it
+ * has nothing left to do.
  *
  * Context: Process context. Sleeps until the last mapped I/O has ended.
  */
@@ -480,29 +537,31 @@ void floop_guard_stop(struct floop_image *image)
 	struct floop_guard *guard = &image->guard;
 	bool running;
 
-	spin_lock(&guard->lock);
+	spin_lock_irq(&guard->lock);
 	running = guard->state != FLOOP_GUARD_OFF;
 	guard->wanted = false;
-	spin_unlock(&guard->lock);
+	spin_unlock_irq(&guard->lock);
 	if (!running)
 		return;
 
+	end_mapped(image);
+	wait_var_event(&guard->stale, !atomic_read_acquire(&guard->stale));
 	cancel_delayed_work_sync(&guard->begin_work);
 	cancel_delayed_work_sync(&guard->resume_work);
+	cancel_delayed_work_sync(&guard->pages_work);
 	floop_fill_stop(image);
-	end_mapped(image);
-	floop_leases_give_back(image);
-	/* If it was broken, other openers wait for what this does. */
+	/* From here on nobody breaks it; somebody may have. */
+	floop_lease_give_back(image);
 	flush_work(&guard->drain_work);
 
 	mutex_lock(&guard->map.lock);
 	floop_map_clear(&guard->map);
 	mutex_unlock(&guard->map.lock);
-	spin_lock(&guard->lock);
+	spin_lock_irq(&guard->lock);
 	guard->changes--;
-	guard->state = FLOOP_GUARD_OFF;
+	guard_enter(image, FLOOP_GUARD_OFF);
 	guard->why_not = FLOOP_UNMAPPED_OFF;
-	spin_unlock(&guard->lock);
+	spin_unlock_irq(&guard->lock);
 	floop_times_settle(image);
 }
 
@@ -528,11 +587,10 @@ int floop_guard_make(struct floop_image *image)
 		return err;
 	}
 	spin_lock_init(&guard->lock);
-	INIT_LIST_HEAD(&guard->broken_leases);
-	init_completion(&guard->drained);
-	complete_all(&guard->drained);
+	init_waitqueue_head(&guard->ended);
 	INIT_DELAYED_WORK(&guard->begin_work, begin_work);
 	INIT_DELAYED_WORK(&guard->resume_work, resume_work);
+	INIT_DELAYED_WORK(&guard->pages_work, pages_work);
 	INIT_WORK(&guard->drain_work, drain_work);
 	return 0;
 }
@@ -541,6 +599,8 @@ int floop_guard_make(struct floop_image *image)
  * floop_guard_free() - undo floop_guard_make()
  * @image: the image; no I/O is in flight, and none comes
  *
+ * Afterwards no lease, no work and no mapped I/O refers to the image.
+ *
  * Context: Process context. May sleep.
  */
 void floop_guard_free(struct floop_image *image)
@@ -548,9 +608,8 @@ void floop_guard_free(struct floop_image *image)
 	struct floop_guard *guard = &image->guard;
 
 	floop_guard_stop(image);
-	cancel_delayed_work_sync(&guard->begin_work);
-	cancel_delayed_work_sync(&guard->resume_work);
-	cancel_work_sync(&guard->drain_work);
+	/* Whoever looked at sysfs just before may have queued it again. */
+	cancel_delayed_work_sync(&guard->pages_work);
 	floop_map_exit(&guard->map);
 	percpu_ref_exit(&guard->users);
 }
@@ -567,14 +626,15 @@ enum floop_unmapped floop_guard_why_not(struct floop_image *image)
 	struct floop_guard *guard = &image->guard;
 	enum floop_unmapped why_not;
 
-	spin_lock(&guard->lock);
+	spin_lock_irq(&guard->lock);
 	switch (guard->state) {
 	case FLOOP_GUARD_MAPPED:
-		why_not = FLOOP_UNMAPPED_NOT;
-		if (image->is_bdev && image->file->f_mapping->nrpages) {
+		if (floop_guard_flags_changed(guard))
+			why_not = FLOOP_UNMAPPED_FILE;
+		else if (floop_guard_has_pages(guard))
 			why_not = FLOOP_UNMAPPED_CACHED;
-			floop_guard_cached(image);
-		}
+		else
+			why_not = FLOOP_UNMAPPED_NOT;
 		break;
 	case FLOOP_GUARD_PAUSED:
 		why_not = FLOOP_UNMAPPED_CHANGING;
@@ -586,7 +646,9 @@ enum floop_unmapped floop_guard_why_not(struct floop_image *image)
 		why_not = guard->why_not;
 		break;
 	}
-	spin_unlock(&guard->lock);
+	spin_unlock_irq(&guard->lock);
+	if (why_not == FLOOP_UNMAPPED_CACHED)
+		floop_guard_doubt(image);
 	return why_not;
 }
 
@@ -620,19 +682,23 @@ void floop_guard_exit(void)
 }
 
 /**
- * floop_guard_cached() - a disk that is the image has pages in its page cache
- * @image: the image
+ * floop_guard_doubt() - an I/O has found that it can't be mapped just now
+ * @image: the image, in an epoch, with changed flags or with pages
  *
- * Someone reads or writes the disk itself, through its page cache. I/O goes the
- * same way until the pages have been dropped, which is done in the background.
+ * If it is another kind of file by now, the epoch is over. If somebody has read
+ * it through its page cache, I/O goes the same way until the pages have been
+ * dropped, which is done in the background.
  *
- * Context: Any.
+ * Context: Any but interrupts.
  */
-void floop_guard_cached(struct floop_image *image)
+void floop_guard_doubt(struct floop_image *image)
 {
-	if (!delayed_work_pending(&image->guard.begin_work))
-		queue_delayed_work(begin_wq, &image->guard.begin_work,
-				   RETRY_LAST);
+	struct floop_guard *guard = &image->guard;
+
+	if (floop_guard_flags_changed(guard))
+		floop_guard_break(image);
+	else if (!delayed_work_pending(&guard->pages_work))
+		queue_delayed_work(begin_wq, &guard->pages_work, RETRY_LAST);
 }
 
 /**

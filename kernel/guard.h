@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The guard: the map may be believed while a lease on the image is held that
- * every other opener has to break first. docs/safety.md is the account of it.
+ * tells of everybody else who opens the image or changes its blocks.
+ * docs/safety.md is the account of it.
  */
 #ifndef FLOOP_GUARD_H
 #define FLOOP_GUARD_H
 
-#include <linux/completion.h>
-#include <linux/list.h>
+#include <linux/atomic.h>
+#include <linux/fs.h>
 #include <linux/percpu-refcount.h>
 #include <linux/spinlock.h>
+#include <linux/wait.h>
 #include <linux/workqueue.h>
 
 #include "map.h"
 
 struct block_device;
-struct file_lease;
 struct floop_image;
 
 /**
@@ -25,7 +26,20 @@ struct floop_image;
  * @FLOOP_GUARD_BEGINNING: nothing yet; the lease is held, or about to be
  * @FLOOP_GUARD_MAPPED: an epoch: it is true
  * @FLOOP_GUARD_PAUSED: nothing for now; the lease is held, we change the file
- * @FLOOP_GUARD_BROKEN: nothing any more; the lease is gone, mapped I/O drains
+ * @FLOOP_GUARD_BROKEN: nothing any more; mapped I/O drains, then the lease goes
+ *
+ * guard_enter() is the only place that changes the state::
+ *
+ *   OFF --start--> WAITING --begin_work--> BEGINNING --begin_epoch--> MAPPED
+ *    ^              ^  ^                    |  ^  |                    |  |
+ *    |              |  +--lease refused-----+  |  +--our change--+     |  |
+ *    |              |                          |                 v     |  |
+ *    +----stop------+                          +---resume---- PAUSED <-+  |
+ *    +----stop------|-----------------------------------------+  |        |
+ *                   |                                            |        |
+ *                   +--drain_work-- BROKEN <--somebody else------+--------+
+ *
+ * BEGINNING can be broken, too. A disk as the image goes from OFF to BEGINNING.
  */
 enum floop_guard_state {
 	FLOOP_GUARD_OFF,
@@ -69,30 +83,43 @@ enum floop_unmapped {
 /**
  * struct floop_guard - of one image
  * @users: mapped I/O in flight, and who looks into the map; live in an epoch
+ * @mapping: the image's page cache
+ * @aops: what @mapping's operations were when the epoch began
+ * @never: the inode flags (S_*) of a file that isn't mapped
+ * @any_pages: all bits if nothing is mapped while @mapping has pages, else 0
  * @map: where the image's blocks are
  * @disk: the block device that they are on
- * @lock: @state, @epoch, @dio_held, @changes; taken inside of the lease's
- *	own lock (flc_lock)
+ * @lock: @state, @why_not, @wanted, @epoch, @live, @dio_held, @changes,
+ *	@unsettled, @retry; taken inside of a lease's own lock (flc_lock), and in
+ *	interrupts
  * @state: what the map is worth
  * @why_not: while waiting: why the last attempt failed
  * @wanted: an epoch may be begun
- * @epoch: how many times the map has begun or ceased to be true
- * @dio_held: one inode_dio_begin() of the image is ours, until it has drained
- * @layout: the second lease, where there are two; under the leases' own lock
- * @broken_leases: what is left of it, until the first is given back
+ * @epoch: how many times @state has changed: a number names a stay in a state
+ * @live: mapped I/O may be in flight: from before @users is made live until
+ *	the last reference has gone
+ * @dio_held: one inode_dio_begin() of the image is ours; only while @live
  * @changes: how many changes of our own to the image's blocks are going on
  * @unsettled: a change of ours may have left something in the page cache
- * @drained: @users is 0
+ * @ended: where to wait for @live to become false
+ * @stale: writes that have ended but for the pages that they have made stale
+ * @probe: the task that finds out whether the lease notices openers
+ * @probed: it does
  * @begun: epochs begun
- * @broken: and ended by another opener
+ * @broken: and ended by somebody else
  * @retry: how long to wait before the next attempt, in jiffies
  * @began: when the last epoch began, in jiffies
  * @begin_work: takes the lease and begins an epoch
  * @resume_work: goes on with an epoch after changes of our own
+ * @pages_work: drops the pages that keep an image from being mapped
  * @drain_work: what is left to do when a broken epoch has drained
  */
 struct floop_guard {
 	struct percpu_ref users;
+	struct address_space *mapping;
+	const struct address_space_operations *aops;
+	unsigned int never;
+	unsigned long any_pages;
 	struct floop_map map;
 	struct block_device *disk;
 	/* protects the state */
@@ -101,18 +128,21 @@ struct floop_guard {
 	enum floop_unmapped why_not;
 	bool wanted;
 	unsigned long epoch;
+	bool live;
 	bool dio_held;
-	struct file_lease *layout;
-	struct list_head broken_leases;
 	unsigned int changes;
 	bool unsettled;
-	struct completion drained;
+	wait_queue_head_t ended;
+	atomic_t stale;
+	struct task_struct *probe;
+	bool probed;
 	unsigned long begun;
 	unsigned long broken;
 	unsigned long retry;
 	unsigned long began;
 	struct delayed_work begin_work;
 	struct delayed_work resume_work;
+	struct delayed_work pages_work;
 	struct work_struct drain_work;
 };
 
@@ -122,13 +152,46 @@ int floop_guard_make(struct floop_image *image);
 void floop_guard_free(struct floop_image *image);
 void floop_guard_start(struct floop_image *image, bool wanted);
 void floop_guard_stop(struct floop_image *image);
-void floop_guard_break(struct floop_image *image);
+bool floop_guard_break(struct floop_image *image);
 bool floop_guard_change_begin(struct floop_image *image);
 void floop_guard_change_end(struct floop_image *image, sector_t pos,
 			    sector_t nr);
 bool floop_guard_in_epoch(struct floop_guard *guard, unsigned long epoch);
-void floop_guard_cached(struct floop_image *image);
+void floop_guard_doubt(struct floop_image *image);
 enum floop_unmapped floop_guard_why_not(struct floop_image *image);
 void floop_guard_queue(struct delayed_work *work, unsigned long delay);
+
+/**
+ * floop_guard_flags_changed() - is it still a file that may be mapped?
+ * @guard: the guard, in an epoch
+ *
+ * Inode flags change by path, without an open that the lease would notice
+ * (file_setattr(2)); ext4 gives a file other operations when its data is to be
+ * journalled.
+ *
+ * Context: Any.
+ * Return: whether others have changed what kind of file it is.
+ */
+static inline bool floop_guard_flags_changed(const struct floop_guard *guard)
+{
+	return READ_ONCE(guard->mapping->host->i_flags) & guard->never ||
+	       READ_ONCE(guard->mapping->a_ops) != guard->aops;
+}
+
+/**
+ * floop_guard_has_pages() - has the page cache something that counts?
+ * @guard: the guard, in an epoch
+ *
+ * Readers leave pages of a read-only image there, which do no harm. Pages of an
+ * image that is written to are the fault of whoever reads it, or has it read
+ * (posix_fadvise(2) asks nothing of its descriptor).
+ *
+ * Context: Any.
+ * Return: whether I/O has to go through the page cache's owner.
+ */
+static inline bool floop_guard_has_pages(const struct floop_guard *guard)
+{
+	return READ_ONCE(guard->mapping->nrpages) & guard->any_pages;
+}
 
 #endif /* FLOOP_GUARD_H */

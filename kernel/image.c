@@ -3,9 +3,12 @@
  * Taking a file as an image, and letting it go.
  */
 #include <linux/file.h>
+#include <linux/log2.h>
 #include <linux/magic.h>
+#include <linux/pagemap.h>
 #include <linux/slab.h>
 #include <linux/stat.h>
+#include <linux/uio.h>
 
 #include "device.h"
 #include "discard.h"
@@ -161,24 +164,81 @@ sector_t floop_image_sectors(struct file *file, loff_t offset,
  * floop_image_write_back() - write what is dirty in the page cache to the disk
  * @image: the image
  *
- * What fails here is not told here: a flush of the device has to fail for it,
- * so the file keeps what it has seen of errors.
+ * What fails here is not lost for the next flush of the device: the errors stay
+ * where they were noted.
  *
  * Context: Process context. Sleeps.
  * Return: 0 or an errno.
  */
 int floop_image_write_back(struct floop_image *image)
 {
-	struct file *file = image->file;
-	errseq_t seen = READ_ONCE(file->f_wb_err);
-	int err = vfs_fsync(file, 0);
+	struct address_space *mapping = image->file->f_mapping;
+	int err = filemap_fdatawrite(mapping);
+	int more = filemap_fdatawait_keep_errors(mapping);
 
-	if (err) {
-		spin_lock(&file->f_lock);
-		file->f_wb_err = seen;
-		spin_unlock(&file->f_lock);
+	return err ?: more;
+}
+
+/**
+ * floop_image_make_durable() - fsync an image that the guard has the lease of
+ * @image: an image with files of our own
+ *
+ * Context: Process context. Sleeps.
+ * Return: 0 or an errno, which the device's own flushes are told, too.
+ */
+int floop_image_make_durable(struct floop_image *image)
+{
+	return vfs_fsync(image->sync_file, 0);
+}
+
+/**
+ * floop_image_read() - read a little of an image, as its I/O would
+ * @image: the image
+ * @pos: where, in bytes of the file
+ * @buf: where to
+ * @size: how much, in bytes
+ *
+ * Never through the page cache if I/O can be direct: the pages would stay there
+ * while mapped writes go past them.
+ *
+ * Context: Process context. Sleeps.
+ * Return: bytes read, or an errno.
+ */
+ssize_t floop_image_read(struct floop_image *image, loff_t pos, void *buf,
+			 size_t size)
+{
+	unsigned int align = max(image->rules.align, image->rules.mem_mask + 1);
+	struct file *file = image->file;
+	size_t skip = pos & (align - 1);
+	size_t bytes = round_up(skip + size, align);
+	struct iov_iter iter;
+	struct bio_vec bvec;
+	struct kiocb iocb;
+	ssize_t ret;
+	void *bounce;
+
+	if (!(file->f_mode & FMODE_READ))
+		return -EBADF;
+	if (!image->rules.odirect || !image->rules.file_can)
+		return kernel_read(file, buf, size, &pos);
+	if (!is_power_of_2(align))
+		return -EINVAL;
+	/* Aligned to its size, being a power of two, or more than that. */
+	bounce = kmalloc(roundup_pow_of_two(bytes), GFP_NOIO);
+	if (!bounce)
+		return -ENOMEM;
+	init_sync_kiocb(&iocb, file);
+	iocb.ki_flags |= IOCB_DIRECT;
+	iocb.ki_pos = pos - skip;
+	bvec_set_virt(&bvec, bounce, bytes);
+	iov_iter_bvec(&iter, ITER_DEST, &bvec, 1, bytes);
+	ret = file->f_op->read_iter(&iocb, &iter);
+	if (ret >= 0) {
+		ret = clamp_t(ssize_t, ret - (ssize_t)skip, 0, size);
+		memcpy(buf, bounce + skip, ret);
 	}
-	return err;
+	kfree(bounce);
+	return ret;
 }
 
 /*
@@ -200,6 +260,38 @@ static bool dsync_is_durable(struct file *file)
 	}
 }
 
+/*
+ * Descriptors of the image that nobody else has, where the guard can make
+ * something of them; else the one that was handed in.
+ */
+static void open_files(struct floop_image *image, struct file *file,
+		       bool read_only)
+{
+	struct file *own = floop_lease_open(file, read_only), *sync;
+
+	if (IS_ERR(own))
+		goto shared;
+	sync = read_only ? get_file(own) : floop_lease_open_sync(own);
+	if (IS_ERR(sync))
+		goto put_own;
+	image->own_file = true;
+	image->file = own;
+	image->sync_file = sync;
+	return;
+
+put_own:
+	fput(own);
+shared:
+	image->file = get_file(file);
+}
+
+static void put_files(struct floop_image *image)
+{
+	if (image->sync_file)
+		fput(image->sync_file);
+	fput(image->file);
+}
+
 /**
  * floop_image_open() - make ready to serve I/O to a file
  * @dev: the device that it is for
@@ -217,7 +309,6 @@ struct floop_image *floop_image_open(struct floop_device *dev,
 				     bool read_only)
 {
 	struct floop_image *image;
-	struct file *own;
 	int err = -ENOMEM;
 
 	image = kzalloc(sizeof(*image), GFP_KERNEL);
@@ -225,9 +316,7 @@ struct floop_image *floop_image_open(struct floop_device *dev,
 		return ERR_PTR(-ENOMEM);
 	image->dev = dev;
 	image->lanes = dev->lanes;
-	own = floop_lease_open(file, read_only);
-	image->own_file = !IS_ERR(own);
-	image->file = image->own_file ? own : get_file(file);
+	open_files(image, file, read_only);
 	file = image->file;
 	image->offset = offset;
 	image->read_only = read_only;
@@ -267,7 +356,7 @@ err_counts:
 err_bounce:
 	kfree(image->bounce);
 err_put:
-	fput(file);
+	put_files(image);
 	kfree(image);
 	return ERR_PTR(err);
 }
@@ -291,7 +380,7 @@ void floop_image_close(struct floop_image *image)
 	floop_remap_free(image);
 	mempool_exit(&image->ios);
 	free_percpu(image->counts);
-	fput(image->file);
+	put_files(image);
 	mutex_destroy(&image->bounce_lock);
 	kfree(image->bounce);
 	kfree(image);

@@ -34,7 +34,9 @@ struct floop_counts {
 /**
  * struct floop_image - a file, and what serves I/O to it
  * @file: the file; our reference
- * @own_file: nobody else has that descriptor: it was opened for us
+ * @sync_file: another descriptor of it, for fsyncs that nobody asked for; NULL
+ *	where @file isn't our own, @file itself for a read-only image
+ * @own_file: nobody else has these descriptors: they were opened for us
  * @offset: where the device begins in the file, in bytes
  * @read_only: writes fail
  * @is_bdev: the image is a block device
@@ -62,6 +64,7 @@ struct floop_counts {
  */
 struct floop_image {
 	struct file *file;
+	struct file *sync_file;
 	bool own_file;
 	loff_t offset;
 	bool read_only;
@@ -99,6 +102,9 @@ struct floop_image *floop_image_open(struct floop_device *dev,
 				     bool read_only);
 void floop_image_close(struct floop_image *image);
 int floop_image_write_back(struct floop_image *image);
+int floop_image_make_durable(struct floop_image *image);
+ssize_t floop_image_read(struct floop_image *image, loff_t pos, void *buf,
+			 size_t size);
 sector_t floop_image_sectors(struct file *file, loff_t offset,
 			     loff_t size_limit);
 struct block_device *floop_image_disk(struct floop_image *image);

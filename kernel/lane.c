@@ -163,12 +163,14 @@ static void lane_run(struct floop_lane *lane,
  * Handle one I/O; only with @wait may it block. Returns false if it has to, and
  * nothing is done yet.
  */
-static bool handle(struct floop_io *io, bool wait, struct bio_list *batch)
+static bool handle(struct floop_lane *lane, struct floop_io *io, bool wait,
+		   struct bio_list *batch)
 {
 	struct identity id;
 	bool handled = true;
 
 	identity_take(&id, io->bio);
+	lane->serving = io->image;
 	switch (bio_op(io->bio)) {
 	case REQ_OP_READ:
 	case REQ_OP_WRITE:
@@ -177,6 +179,7 @@ static bool handle(struct floop_io *io, bool wait, struct bio_list *batch)
 	default:
 		floop_discard(io);
 	}
+	lane->serving = NULL;
 	identity_drop(&id);
 	return handled;
 }
@@ -256,7 +259,7 @@ static void lane_write(struct floop_lane *lane, struct floop_io *io,
 	if (lane->spare) {
 		lane->spare--;
 	} else {
-		if (handle(io, false, batch)) {
+		if (handle(lane, io, false, batch)) {
 			lane->backoff = 0;
 			return;
 		}
@@ -270,7 +273,7 @@ static void lane_write(struct floop_lane *lane, struct floop_io *io,
 		return;
 	}
 	floop_io_end_batch(batch);
-	handle(io, true, batch);
+	handle(lane, io, true, batch);
 	mutex_unlock(&writer->writing);
 }
 
@@ -279,12 +282,13 @@ static void lane_write(struct floop_lane *lane, struct floop_io *io,
  * already doesn't wait for a buffered read: that is tried first, for in most
  * cases it doesn't wait either, and then all can be completed together.
  */
-static void lane_read(struct floop_io *io, bool wait, struct bio_list *batch)
+static void lane_read(struct floop_lane *lane, struct floop_io *io, bool wait,
+		      struct bio_list *batch)
 {
 	struct floop_image *image = io->image;
 	bool try = !wait || (!image->direct && !bio_list_empty(batch));
 
-	if (try && image->nowait && handle(io, false, batch))
+	if (try && image->nowait && handle(lane, io, false, batch))
 		return;
 	if (!wait) {
 		floop_lane_wait(io);
@@ -292,7 +296,7 @@ static void lane_read(struct floop_io *io, bool wait, struct bio_list *batch)
 	}
 	if (!image->direct)
 		floop_io_end_batch(batch);
-	handle(io, true, batch);
+	handle(lane, io, true, batch);
 }
 
 /*
@@ -318,7 +322,7 @@ static void cpu_lane_pass(struct floop_lane *lane, struct llist_node *node)
 		if (bio_op(io->bio) == REQ_OP_WRITE && !wait)
 			lane_write(lane, io, &batch);
 		else
-			lane_read(io, wait, &batch);
+			lane_read(lane, io, wait, &batch);
 		cond_resched();
 	}
 	blk_finish_plug(&plug);
@@ -358,9 +362,9 @@ static void writer_pass(struct floop_lane *lane, struct llist_node *node)
 		node = node->next;
 		io = floop_join(io, &node);
 		try = !bio_list_empty(&batch) && writer_may_try(io);
-		if (!try || !handle(io, false, &batch)) {
+		if (!try || !handle(lane, io, false, &batch)) {
 			floop_io_end_batch(&batch);
-			handle(io, true, &batch);
+			handle(lane, io, true, &batch);
 		}
 		if (need_resched())
 			floop_io_end_batch(&batch);
@@ -382,8 +386,11 @@ static void read_work(struct work_struct *work)
 	struct floop_io *io = container_of(work, struct floop_io, work);
 	struct floop_lanes *lanes = io->image->lanes;
 	unsigned int old = reclaim_scope_enter();
+	struct identity id;
 
-	handle(io, true, NULL);
+	identity_take(&id, io->bio);
+	floop_rw(io, true, NULL);
+	identity_drop(&id);
 	atomic_dec(&lanes->waiting);
 	reclaim_scope_leave(old);
 }
@@ -501,6 +508,24 @@ void floop_lane_wait(struct floop_io *io)
 void floop_lane_flush(struct floop_io *io)
 {
 	lane_add(&io->image->lanes->flusher, io);
+}
+
+/**
+ * floop_lane_serves() - is it a worker of ours that changes this image?
+ * @image: the image
+ *
+ * Context: Any.
+ * Return: true in the context of a lane's worker, while it calls the image's
+ * file system to write to the image or to change it.
+ */
+bool floop_lane_serves(const struct floop_image *image)
+{
+	struct work_struct *work = current_work();
+
+	if (!work ||
+	    (work->func != cpu_lane_work && work->func != writer_work))
+		return false;
+	return container_of(work, struct floop_lane, work)->serving == image;
 }
 
 /**

@@ -15,6 +15,7 @@
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
 
+struct floop_image;
 struct floop_io;
 
 /**
@@ -26,6 +27,8 @@ struct floop_io;
  * @writing: of a writer: held by who is the writer now
  * @backoff: how many writes to spare the attempt the next time one has to wait
  * @spare: how many writes still are spared; for this lane's worker only
+ * @serving: the image that the worker calls the file system for, or NULL; for
+ *	this lane's worker only
  */
 struct floop_lane {
 	struct llist_head ios;
@@ -36,6 +39,7 @@ struct floop_lane {
 	struct mutex writing ____cacheline_aligned_in_smp;
 	unsigned int backoff;
 	unsigned int spare;
+	struct floop_image *serving;
 };
 
 /**
@@ -63,5 +67,6 @@ void floop_lanes_free(struct floop_lanes *lanes);
 void floop_lane_route(struct floop_io *io);
 void floop_lane_wait(struct floop_io *io);
 void floop_lane_flush(struct floop_io *io);
+bool floop_lane_serves(const struct floop_image *image);
 
 #endif /* FLOOP_LANE_H */

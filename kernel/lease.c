@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Who else has the image open: the driver's own descriptor, which is the only one
- * that is not somebody else's (what came with LOOP_CONFIGURE belongs to a process
- * that may keep it), and the leases that every other opener has to break.
+ * Who else has the image open, or changes it: the driver's own descriptors,
+ * which are the only ones that are not somebody else's (what came with
+ * LOOP_CONFIGURE belongs to a process that may keep it), and the lease.
+ *
+ * It is a layout lease (FL_LAYOUT), which file systems that hand out block
+ * layouts break before they change where a file's blocks are, whatever
+ * descriptor, path or thread the change comes from: of those that we map, xfs.
+ * Opens, truncate(2), and notify_change() break leases of other kinds. But
+ * leases_conflict() asks every lease of the inode for its owner's opinion first
+ * (lm_breaker_owns_lease()), whatever kind is being broken. So this one lease
+ * notices them all, and they neither wait for it nor are refused.
  */
 #include <linux/cred.h>
 #include <linux/delay.h>
@@ -14,20 +22,18 @@
 #include "compat.h"
 #include "guard.h"
 #include "image.h"
+#include "lane.h"
 #include "lease.h"
 #include "rules.h"
 
-#define LEASE_TRIES	50
-
-static bool is_xfs(struct inode *inode)
-{
-	return !strcmp(inode->i_sb->s_type->name, "xfs");
-}
+/* How often to try for the inode's lock, which our own I/O takes as well. */
+#define LOCK_TRIES	50
 
 /* File systems whose every change of a file's blocks waits as it has to. */
 static bool is_known(struct inode *inode)
 {
-	return is_xfs(inode) || !strcmp(inode->i_sb->s_type->name, "ext4");
+	return !strcmp(inode->i_sb->s_type->name, "xfs") ||
+	       !strcmp(inode->i_sb->s_type->name, "ext4");
 }
 
 /**
@@ -45,35 +51,58 @@ bool floop_lease_is_known(struct file *file)
 	       is_known(inode);
 }
 
-/* Leases of one owner would be one lease. */
-static void *owner_of(struct floop_image *image, unsigned int flags)
+/*
+ * Somebody is about to break some lease of the image's inode, this one or
+ * another. Under flc_lock, in the context of whoever comes. do_dentry_open()
+ * and get_write_access() have counted them by now.
+ *
+ * Our own writes and changes through the file system break layout leases, too.
+ * The guard knows of them; true makes them pass.
+ */
+static bool lease_noticed(struct file_lease *lease)
 {
-	return flags & FL_LAYOUT ? (void *)&image->guard : image;
+	struct floop_image *image = lease->c.flc_owner;
+	struct floop_guard *guard = &image->guard;
+
+	if (READ_ONCE(guard->probe) == current) {
+		guard->probed = true;
+		return true;
+	}
+	if (floop_lane_serves(image))
+		return true;
+	if (!floop_rule_holds(FLOOP_RULE_NOTICE))
+		return false;
+	/* A read-only image is shared with other readers. */
+	if (!image->read_only || inode_is_open_for_write(file_inode(image->file)))
+		floop_guard_break(image);
+	return false;
 }
 
 /*
- * True: the lease is gone at once, and the opener goes on. One with O_NONBLOCK is
- * refused (__break_lease()) if there is any lease left, the layout lease included,
- * so that goes as well. It was there first: it isn't what the loop that calls us
- * comes to next.
+ * Somebody changes the file's blocks, or writes to it. Most call
+ * inode_dio_wait() next, and wait there until mapped I/O in flight has ended.
+ * An atomic write on xfs doesn't (xfs_file_dio_write_atomic(), since 6.16):
+ * where there may be one, whoever comes waits until drain_work() has given the
+ * lease back. Without a time (fl_break_time), or the lease would be taken away.
+ *
+ * Under flc_lock. True: the lease is gone at once.
  */
 static bool lease_break(struct file_lease *lease)
 {
-	bool is_layout = lease->c.flc_flags & FL_LAYOUT;
-	struct floop_image *image = is_layout ?
-		container_of(lease->c.flc_owner, struct floop_image, guard) :
-		lease->c.flc_owner;
-	struct floop_guard *guard = &image->guard;
+	struct floop_image *image = lease->c.flc_owner;
 
-	floop_guard_break(image);
-	if (guard->layout && !is_layout)
-		lease_modify(guard->layout, F_UNLCK, &guard->broken_leases);
-	guard->layout = NULL;
-	return true;
+	if (!floop_rule_holds(FLOOP_RULE_LAYOUT))
+		return true;
+	if (!floop_guard_break(image) ||
+	    !(image->file->f_mode & FMODE_CAN_ATOMIC_WRITE) ||
+	    !floop_rule_holds(FLOOP_RULE_ATOMIC))
+		return true;
+	lease->fl_break_time = 0;
+	return false;
 }
 
 #ifdef FLOOP_LEASE_OPEN_CONFLICT
-/* We look for other openers ourselves: see take_open_lease(). */
+/* We look for other openers ourselves: see floop_lease_take(). */
 static int no_open_conflict(struct file *file, int type)
 {
 	return 0;
@@ -81,72 +110,67 @@ static int no_open_conflict(struct file *file, int type)
 #endif
 
 static const struct lease_manager_operations lease_ops = {
-	.lm_break	= lease_break,
-	.lm_change	= lease_modify,
+	.lm_break		= lease_break,
+	.lm_change		= lease_modify,
+	.lm_breaker_owns_lease	= lease_noticed,
 #ifdef FLOOP_LEASE_OPEN_CONFLICT
-	.lm_open_conflict = no_open_conflict,
+	.lm_open_conflict	= no_open_conflict,
 #endif
 };
 
-static int take_lease(struct floop_image *image, unsigned int flags)
+static int set_lease(struct floop_image *image)
 {
 	struct file_lease *lease = locks_alloc_lease();
-	struct floop_guard *guard = &image->guard;
-	int type = image->read_only ? F_RDLCK : F_WRLCK;
 	int err;
 
 	if (!lease)
 		return -ENOMEM;
 	lease->fl_lmops = &lease_ops;
-	lease->c.flc_flags = flags;
-	lease->c.flc_type = type;
-	lease->c.flc_owner = owner_of(image, flags);
+	lease->c.flc_flags = FL_LAYOUT;
+	lease->c.flc_type = F_RDLCK;
+	lease->c.flc_owner = image;
 	lease->c.flc_pid = current->tgid;
 	lease->c.flc_file = image->file;
 	/* From when it is granted on, it may be broken. */
-	if (flags & FL_LAYOUT)
-		guard->layout = lease;
-	err = vfs_setlease(image->file, type, &lease, NULL);
-	if (err && (flags & FL_LAYOUT))
-		guard->layout = NULL;
+	err = vfs_setlease(image->file, F_RDLCK, &lease, NULL);
 	/* It is ours no more if the file system took it. */
 	if (lease)
 		locks_free_lease(lease);
 	return err;
 }
 
-static void give_lease_back(struct floop_image *image, unsigned int flags)
+/**
+ * floop_lease_give_back() - drop the lease
+ * @image: the image; whether there is a lease on it or not
+ *
+ * kernel_setlease() and not vfs_setlease(): that asks whether the caller may
+ * have leases, and whoever detaches may be somebody who may not. Afterwards
+ * nobody finds the image by its inode.
+ *
+ * Context: Process context. May sleep, but waits for neither I/O nor memory.
+ */
+void floop_lease_give_back(struct floop_image *image)
 {
-	void *owner = owner_of(image, flags);
+	void *owner = image;
 
-	vfs_setlease(image->file, F_UNLCK, NULL, &owner);
+	if (!image->is_bdev)
+		kernel_setlease(image->file, F_UNLCK, NULL, &owner);
 }
 
-/**
- * floop_leases_give_back() - let others open the image without our notice
- * @image: the image; whether there are leases on it or not
- *
- * Context: Process context. May sleep.
+/*
+ * Does this kernel ask the lease when somebody opens the file? Without that
+ * nothing may be mapped, so find out by doing what an open does. Nobody's lease
+ * is broken by it: an open to read conflicts with exclusive leases only.
  */
-void floop_leases_give_back(struct floop_image *image)
+static bool notices_openers(struct floop_image *image)
 {
 	struct floop_guard *guard = &image->guard;
-	struct file_lock_core *lease, *next;
-	LIST_HEAD(broken);
 
-	if (image->is_bdev)
-		return;
-	/* In this order: from the first on, nobody looks for the second. */
-	give_lease_back(image, FL_DELEG);
-	give_lease_back(image, FL_LAYOUT);
-	guard->layout = NULL;
-	spin_lock(&guard->lock);
-	list_splice_init(&guard->broken_leases, &broken);
-	spin_unlock(&guard->lock);
-	list_for_each_entry_safe(lease, next, &broken, flc_list) {
-		list_del_init(&lease->flc_list);
-		locks_free_lease(container_of(lease, struct file_lease, c));
-	}
+	guard->probed = false;
+	WRITE_ONCE(guard->probe, current);
+	break_lease(file_inode(image->file), O_RDONLY | O_NONBLOCK);
+	WRITE_ONCE(guard->probe, NULL);
+	return guard->probed;
 }
 
 /* Has anybody else the image open, for anything that matters? */
@@ -156,69 +180,59 @@ static bool is_opened(struct floop_image *image)
 
 	if (image->read_only)
 		return inode_is_open_for_write(inode);
+	/* Ours are @file, and @sync_file, which is open to read. */
 	return atomic_read(&inode->i_writecount) != 1 ||
-	       atomic_read(&inode->i_readcount);
+	       atomic_read(&inode->i_readcount) != 1;
 }
 
 /*
- * A delegation is a lease that is broken by more: every open breaks it, and so
- * does notify_change(), which overlayfs and nfsd call to truncate a file without
- * opening it. For a device that is written to it excludes every other opener; a
- * read-only device shares the image with other readers.
- *
- * It is refused while anyone holds the inode's lock, our own I/O included.
+ * Whoever was past the check for leases when ours was taken, and changes the
+ * file, holds the inode's lock until that is done. Don't wait for it: its owner
+ * may wait for us.
  */
-static int take_open_lease(struct floop_image *image)
+static bool nobody_is_inside(struct floop_image *image)
 {
-	int tries, err;
+	struct inode *inode = file_inode(image->file);
+	int tries;
 
-	for (tries = 0; tries < LEASE_TRIES; tries++) {
-		err = take_lease(image, FL_DELEG);
-		if (err != -EAGAIN || is_opened(image))
-			break;
+	for (tries = 0; tries < LOCK_TRIES; tries++) {
+		if (inode_trylock(inode)) {
+			inode_unlock(inode);
+			return true;
+		}
+		if (is_opened(image))
+			return false;
 		usleep_range(20, 200);
 	}
-	/*
-	 * Who opens the image counts as an opener before it looks for leases
-	 * (do_dentry_open()), and we look after ours is there to be found:
-	 * generic_add_lease() has the barrier.
-	 */
-	if (!err && is_opened(image))
-		err = -EAGAIN;
-	return err;
+	return false;
 }
 
 /**
- * floop_leases_take() - have other openers of the image break a lease first
+ * floop_lease_take() - be told of everybody else from here on
  * @image: the image
  *
- * On xfs a reader may have the image's blocks exchanged for others with the same
- * content (FIDEDUPERANGE asks for no more than permission to write): that breaks
- * a layout lease first, and keeps the inode's lock from there on. Hence the order:
- * the other lease isn't granted under that lock.
+ * Who opens the image counts as an opener before it looks for leases
+ * (do_dentry_open()), and we look after ours is there to be found:
+ * generic_add_lease() has the barrier.
  *
  * Context: Process context. Sleeps. floop_guard_break() may be called at once.
- * Return: %FLOOP_UNMAPPED_NOT, or why not; then floop_leases_give_back() is due.
+ * Return: %FLOOP_UNMAPPED_NOT, or why not; then floop_lease_give_back() is due.
  */
-enum floop_unmapped floop_leases_take(struct floop_image *image)
+enum floop_unmapped floop_lease_take(struct floop_image *image)
 {
-	int err = 0;
+	int err;
 
 	if (!floop_rule_holds(FLOOP_RULE_LEASE))
 		return FLOOP_UNMAPPED_NOT;
-	if (image->read_only && is_xfs(file_inode(image->file)) &&
-	    floop_rule_holds(FLOOP_RULE_LAYOUT))
-		err = take_lease(image, FL_LAYOUT);
-	if (!err)
-		err = take_open_lease(image);
-	switch (err) {
-	case 0:
-		return FLOOP_UNMAPPED_NOT;
-	case -EAGAIN:
+	err = set_lease(image);
+	if (err == -EAGAIN)
 		return FLOOP_UNMAPPED_OPENED;
-	default:
+	if (err || !notices_openers(image))
 		return FLOOP_UNMAPPED_NO_LEASES;
-	}
+	floop_window(FLOOP_WINDOW_BEGIN);
+	if (!nobody_is_inside(image) || is_opened(image))
+		return FLOOP_UNMAPPED_OPENED;
+	return FLOOP_UNMAPPED_NOT;
 }
 
 /**
@@ -238,4 +252,20 @@ struct file *floop_lease_open(struct file *file, bool read_only)
 		return ERR_PTR(-EINVAL);
 	flags |= O_LARGEFILE | (read_only ? O_RDONLY : O_RDWR);
 	return dentry_open(&file->f_path, flags, current_cred());
+}
+
+/**
+ * floop_lease_open_sync() - open an image for the guard's own fsyncs
+ * @file: what floop_lease_open() returned
+ *
+ * A descriptor tells of an error of write-back once. The one that serves the
+ * device's flushes must not lose it to us.
+ *
+ * Context: Process context, as who attaches it. May sleep.
+ * Return: a file of our own, or ERR_PTR().
+ */
+struct file *floop_lease_open_sync(struct file *file)
+{
+	return dentry_open(&file->f_path, O_LARGEFILE | O_RDONLY,
+			   current_cred());
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The image's own descriptor, and the leases that keep others from opening the
- * image without our notice.
+ * The image's own descriptors, and the lease that notices everybody else who
+ * opens the image or changes its blocks.
  */
 #ifndef FLOOP_LEASE_H
 #define FLOOP_LEASE_H
@@ -15,7 +15,8 @@ struct floop_image;
 
 bool floop_lease_is_known(struct file *file);
 struct file *floop_lease_open(struct file *file, bool read_only);
-enum floop_unmapped floop_leases_take(struct floop_image *image);
-void floop_leases_give_back(struct floop_image *image);
+struct file *floop_lease_open_sync(struct file *file);
+enum floop_unmapped floop_lease_take(struct floop_image *image);
+void floop_lease_give_back(struct floop_image *image);
 
 #endif /* FLOOP_LEASE_H */

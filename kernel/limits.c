@@ -42,7 +42,7 @@ unsigned int floop_limits_block_size(struct floop_image *image, sector_t size,
 	if (asked)
 		return align;
 	if ((size & ((align >> SECTOR_SHIFT) - 1)) ||
-	    floop_content_needs_small(image->file, image->offset, align))
+	    floop_content_needs_small(image, align))
 		return SECTOR_SIZE;
 	return align;
 }

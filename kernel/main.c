@@ -67,6 +67,14 @@ MODULE_PARM_DESC(map_memory, "MiB of memory that the map of an image may take at
 unsigned long floop_rules_broken;
 module_param_named(break_rules, floop_rules_broken, ulong, 0644);
 MODULE_PARM_DESC(break_rules, "A bit for each rule of the guard that is not to hold (rules.h): loses data");
+
+unsigned long floop_windows;
+module_param_named(windows, floop_windows, ulong, 0644);
+MODULE_PARM_DESC(windows, "A bit for each place where to wait for window_ms (rules.h)");
+
+unsigned int floop_window_ms = 100;
+module_param_named(window_ms, floop_window_ms, uint, 0644);
+MODULE_PARM_DESC(window_ms, "How many milliseconds to wait there");
 #endif
 
 /* Opening a node that has no disk makes the disk, where the kernel asks us. */

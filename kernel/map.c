@@ -136,7 +136,8 @@ size_t floop_map_bytes(const struct floop_map *map)
  *
  * What is mapped already is where it was, or it would have been taken out.
  *
- * Context: Process context, with @map->lock held. May sleep.
+ * Context: Process context, with @map->lock held. Doesn't wait for memory: who
+ * ends a broken epoch, which others wait for, waits for the lock.
  * Return: 0; -ENOSPC for more than the bound on the map's memory; -ENOMEM.
  */
 int floop_map_add(struct floop_map *map, sector_t pos, sector_t nr,
@@ -164,7 +165,8 @@ int floop_map_add(struct floop_map *map, sector_t pos, sector_t nr,
 	rcu_read_unlock();
 
 	sectors += last - first + 1 - nr;
-	err = mtree_store_range(&map->tree, first, last, entry, GFP_KERNEL);
+	err = mtree_store_range(&map->tree, first, last, entry,
+				GFP_NOWAIT | __GFP_NOWARN);
 	if (err)
 		return err;
 	WRITE_ONCE(map->extents, map->extents + extents);
@@ -193,8 +195,8 @@ void floop_map_clear(struct floop_map *map)
  * @pos: its first sector in the file
  * @nr: its length, in sectors
  *
- * Context: Process context, with @map->lock held, and no reader but us. May
- * sleep.
+ * Context: Process context, with @map->lock held, and no reader but us.
+ * Doesn't wait for memory.
  * Return: false if there was no memory to unmap a part, and all is unmapped.
  */
 bool floop_map_remove(struct floop_map *map, sector_t pos, sector_t nr)
@@ -216,7 +218,8 @@ bool floop_map_remove(struct floop_map *map, sector_t pos, sector_t nr)
 	if (sectors == map->sectors)
 		return true;
 	mt_clear_in_rcu(&map->tree);
-	err = mtree_store_range(&map->tree, first, last, NULL, GFP_KERNEL);
+	err = mtree_store_range(&map->tree, first, last, NULL,
+				GFP_NOWAIT | __GFP_NOWARN);
 	mt_set_in_rcu(&map->tree);
 	forget_hits(map);
 	if (err) {

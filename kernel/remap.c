@@ -141,7 +141,6 @@ static inline void forget(struct remap *remap)
 static void finish(struct bio *bio)
 {
 	struct remap *remap = bio->bi_private;
-	struct floop_image *image = remap->image;
 
 	bio->bi_end_io = remap->end_io;
 	bio->bi_private = remap->private;
@@ -153,47 +152,62 @@ static void finish(struct bio *bio)
 		bdev_end_io_acct(bio->bi_bdev, bio_op(bio), bio_sectors(bio),
 				 remap->start);
 	forget(remap);
-	/* The image may be gone from here on. */
-	percpu_ref_put(&image->guard.users);
+	floop_window(FLOOP_WINDOW_END);
 	bio_endio(bio);
 }
 
 /*
- * Someone has read the disk that is the image through its page cache while we
- * wrote to it: the pages may hold what was there before. As after every direct
- * write, they go before the write is said to be done. Not in an interrupt.
+ * Someone has read the image through its page cache while we wrote to it: the
+ * pages may hold what was there before. As after every direct write, they go
+ * before the write is said to be done; a page that doesn't go is dirty, and its
+ * owner's next fsync tells of the collision. Not in an interrupt.
  */
 static void stale_work(struct work_struct *work)
 {
 	struct remap *remap = container_of(work, struct remap, stale_work);
-	struct address_space *mapping = remap->image->file->f_mapping;
+	struct floop_guard *guard = &remap->image->guard;
 	loff_t pos = remap->image->offset +
 		     ((loff_t)remap->iter.bi_sector << SECTOR_SHIFT);
 
-	invalidate_inode_pages2_range(mapping, pos >> PAGE_SHIFT,
-				      (pos + remap->iter.bi_size - 1) >>
-				      PAGE_SHIFT);
+	if (invalidate_inode_pages2_range(guard->mapping, pos >> PAGE_SHIFT,
+					  (pos + remap->iter.bi_size - 1) >>
+					  PAGE_SHIFT))
+		mapping_set_error(guard->mapping, -EIO);
 	finish(remap->bio);
+	/* The image may be gone from here on; only its address is used. */
+	if (atomic_dec_and_test(&guard->stale))
+		wake_up_var(&guard->stale);
 }
 
 static bool is_stale(struct remap *remap, struct bio *bio)
 {
-	return remap->image->is_bdev && op_is_write(bio_op(bio)) &&
-	       remap->iter.bi_size &&
-	       READ_ONCE(remap->image->file->f_mapping->nrpages);
+	return op_is_write(bio_op(bio)) &&
+	       floop_guard_has_pages(&remap->image->guard) &&
+	       remap->iter.bi_size && floop_rule_holds(FLOOP_RULE_CACHE);
 }
 
 static void remap_end(struct bio *bio)
 {
 	struct remap *remap = bio->bi_private;
+	struct floop_guard *guard = &remap->image->guard;
 
 	if (unlikely(is_stale(remap, bio))) {
+		/*
+		 * On the disk it is done: who changes the file need not wait for
+		 * the pages, whose owners may wait for them.
+		 */
+		atomic_inc(&guard->stale);
 		remap->bio = bio;
 		INIT_WORK(&remap->stale_work, stale_work);
 		queue_work(remap->image->lanes->wq, &remap->stale_work);
-		return;
+	} else {
+		finish(bio);
 	}
-	finish(bio);
+	/*
+	 * Last: without it the image may be gone, and with it the bio set that
+	 * the bio came from. @stale holds the image as well.
+	 */
+	percpu_ref_put(&guard->users);
 }
 
 /*
@@ -337,19 +351,19 @@ bool floop_remap(struct floop_image *image, struct bio **bio)
 
 	if (!percpu_ref_tryget_live(&guard->users))
 		return false;
+	/* Nothing of the map is read before it is known that it may be. */
+	smp_acquire__after_ctrl_dep();
+	if (unlikely(floop_guard_flags_changed(guard)) ||
+	    unlikely(floop_guard_has_pages(guard))) {
+		floop_guard_doubt(image);
+		goto unmapped;
+	}
 	/* What the file system has written it also has to make durable. */
 	if ((opf & REQ_PREFLUSH) && READ_ONCE(image->unsynced) &&
 	    floop_rule_holds(FLOOP_RULE_FLUSH))
 		goto unmapped;
 	if ((opf & REQ_NOWAIT) && !bdev_nowait(guard->disk))
 		goto unmapped;
-	/* fs-verity, which a reader may turn on, has to see what is read. */
-	if (unlikely(image->read_only) && IS_VERITY(file_inode(image->file)))
-		goto unmapped;
-	if (image->is_bdev && READ_ONCE(image->file->f_mapping->nrpages)) {
-		floop_guard_cached(image);
-		goto unmapped;
-	}
 	disk = place(image, bio);
 	if (disk == FLOOP_NOWHERE)
 		goto unmapped;

@@ -7,6 +7,10 @@
 #ifndef FLOOP_RULES_H
 #define FLOOP_RULES_H
 
+#include <linux/bits.h>
+#include <linux/compiler.h>
+#include <linux/delay.h>
+
 /**
  * enum floop_rule - what the guard never fails to do
  * @FLOOP_RULE_LEASE: nothing is mapped without a lease
@@ -18,8 +22,12 @@
  * @FLOOP_RULE_CHANGES: our own changes wait for mapped I/O, and unmap
  * @FLOOP_RULE_FREEZE: a mapped write keeps the file system from being frozen
  * @FLOOP_RULE_CACHE: the page cache holds nothing that mapped I/O went past
- * @FLOOP_RULE_LAYOUT: on xfs, a read-only image's blocks are not exchanged
+ * @FLOOP_RULE_LAYOUT: who changes blocks on xfs breaks the lease at the change
  * @FLOOP_RULE_FLUSH: a flush makes durable what the file system has written
+ * @FLOOP_RULE_NOTICE: who opens the image is noticed by the lease
+ * @FLOOP_RULE_ATOMIC: who changes blocks without waiting for direct I/O waits
+ *	for the lease
+ * @FLOOP_RULE_FLAGS: a file that is not to be mapped any more is not
  */
 enum floop_rule {
 	FLOOP_RULE_LEASE,
@@ -33,19 +41,59 @@ enum floop_rule {
 	FLOOP_RULE_CACHE,
 	FLOOP_RULE_LAYOUT,
 	FLOOP_RULE_FLUSH,
+	FLOOP_RULE_NOTICE,
+	FLOOP_RULE_ATOMIC,
+	FLOOP_RULE_FLAGS,
+};
+
+/**
+ * enum floop_window - where a debug build can be told to wait, so that a race
+ * that is rare is certain
+ * @FLOOP_WINDOW_RESUME: an epoch is about to be resumed
+ * @FLOOP_WINDOW_END: a mapped bio is about to end (busy-waits)
+ * @FLOOP_WINDOW_REMAP: mapping is being set anew, and is off for now
+ * @FLOOP_WINDOW_GROW: the device has grown, its map hasn't
+ * @FLOOP_WINDOW_BEGIN: the lease is taken, openers are not counted yet
+ * @FLOOP_WINDOW_FILL: blocks have been looked up, and are not in the map yet
+ * @FLOOP_WINDOW_DRAIN: mapped I/O has ended, the lease is still held
+ */
+enum floop_window {
+	FLOOP_WINDOW_RESUME,
+	FLOOP_WINDOW_END,
+	FLOOP_WINDOW_REMAP,
+	FLOOP_WINDOW_GROW,
+	FLOOP_WINDOW_BEGIN,
+	FLOOP_WINDOW_FILL,
+	FLOOP_WINDOW_DRAIN,
 };
 
 #ifdef FLOOP_DEBUG
 extern unsigned long floop_rules_broken;
+extern unsigned long floop_windows;
+extern unsigned int floop_window_ms;
 
 static inline bool floop_rule_holds(enum floop_rule rule)
 {
 	return !(READ_ONCE(floop_rules_broken) & BIT(rule));
 }
+
+static inline void floop_window(enum floop_window window)
+{
+	if (!(READ_ONCE(floop_windows) & BIT(window)))
+		return;
+	if (window == FLOOP_WINDOW_END)
+		mdelay(READ_ONCE(floop_window_ms));
+	else
+		msleep(READ_ONCE(floop_window_ms));
+}
 #else
 static inline bool floop_rule_holds(enum floop_rule rule)
 {
 	return true;
+}
+
+static inline void floop_window(enum floop_window window)
+{
 }
 #endif
 

@@ -15,6 +15,7 @@
 #include "device.h"
 #include "image.h"
 #include "limits.h"
+#include "rules.h"
 #include "status.h"
 
 #define STATUS_SETTABLE_FLAGS	(LO_FLAGS_AUTOCLEAR | LO_FLAGS_PARTSCAN)
@@ -87,8 +88,11 @@ void floop_status_scan(struct floop_device *dev)
 /* The map is as large as the file was when it was begun. */
 static void remap_whole(struct floop_device *dev)
 {
-	floop_guard_stop(dev->image);
-	floop_guard_start(dev->image, dev->want_mapping);
+	struct floop_image *image = dev->image;
+
+	floop_guard_stop(image);
+	floop_window(FLOOP_WINDOW_REMAP);
+	floop_guard_start(image, dev->want_mapping);
 }
 
 static sector_t shown_sectors(struct floop_device *dev)
@@ -224,6 +228,7 @@ int floop_status_set_capacity(struct floop_device *dev)
 	if (dev->state != FLOOP_BOUND)
 		return -ENXIO;
 	floop_status_set_size(dev, shown_sectors(dev));
+	floop_window(FLOOP_WINDOW_GROW);
 	remap_whole(dev);
 	return 0;
 }

@@ -91,14 +91,17 @@ static void end_bio(struct bio *bio)
 	percpu_ref_put(&q->q_usage_counter);
 }
 
-/* The file system has written something: what that means to the mapped path. */
-static void changed(struct floop_image *image, struct bio *bio)
+/*
+ * The file system has written something, or some of it: what that means to the
+ * mapped path. What failed is not looked up: that would fail as well.
+ */
+static void changed(struct floop_image *image, struct bio *bio, bool failed)
 {
 	/* Pairs with smp_mb() in floop_flush(): before it, or seen by it. */
 	smp_mb();
 	if (READ_ONCE(image->unsynced) != 1)
 		WRITE_ONCE(image->unsynced, 1);
-	if (bio_op(bio) == REQ_OP_WRITE)
+	if (bio_op(bio) == REQ_OP_WRITE && !failed)
 		floop_fill_wrote(image, (image->offset >> SECTOR_SHIFT) +
 				 bio->bi_iter.bi_sector, bio_sectors(bio));
 }
@@ -120,7 +123,7 @@ void floop_io_end(struct floop_io *io, blk_status_t status,
 	if (io->flags & FLOOP_IO_COUNTED)
 		bio_end_io_acct(bio, io->start);
 	if (bio_op(bio) != REQ_OP_READ && bio_sectors(bio))
-		changed(image, bio);
+		changed(image, bio, status != BLK_STS_OK);
 	mempool_free(io, &image->ios);
 	bio->bi_status = status;
 	if (batch)
