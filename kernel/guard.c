@@ -368,6 +368,12 @@ static void pages_work(struct work_struct *work)
 	memalloc_noio_restore(memflags);
 }
 
+static void drop_pages_later(struct floop_guard *guard)
+{
+	if (!delayed_work_pending(&guard->pages_work))
+		queue_delayed_work(begin_wq, &guard->pages_work, RETRY_LAST);
+}
+
 /*
  * Nothing is mapped until guard->changes is 0 again; what was in flight has
  * ended. Bounded by the disk, as a direct write to the file would be.
@@ -648,7 +654,7 @@ enum floop_unmapped floop_guard_why_not(struct floop_image *image)
 	}
 	spin_unlock_irq(&guard->lock);
 	if (why_not == FLOOP_UNMAPPED_CACHED)
-		floop_guard_doubt(image);
+		drop_pages_later(guard);
 	return why_not;
 }
 
@@ -689,7 +695,7 @@ void floop_guard_exit(void)
  * it through its page cache, I/O goes the same way until the pages have been
  * dropped, which is done in the background.
  *
- * Context: Any but interrupts.
+ * Context: Any but interrupts, with a reference of the epoch.
  */
 void floop_guard_doubt(struct floop_image *image)
 {
@@ -697,8 +703,8 @@ void floop_guard_doubt(struct floop_image *image)
 
 	if (floop_guard_flags_changed(guard))
 		floop_guard_break(image);
-	else if (!delayed_work_pending(&guard->pages_work))
-		queue_delayed_work(begin_wq, &guard->pages_work, RETRY_LAST);
+	else
+		drop_pages_later(guard);
 }
 
 /**
