@@ -1,0 +1,38 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: the last close of a device that is to be detached, while mapping is being turned off and on: between the stop of the guard and its start
+# modes: side-by-side
+# cpus: 2
+# module: debug
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+. tests/guest/debug.sh
+load_debug
+. tests/guest/guard.sh
+programs loopdev pattern
+
+for fs in ext4 xfs; do
+	begin_fs "$fs"
+	written "$MNT/image" 4M 1
+	for mapping in 0 1; do
+		dev=$(attach "$MNT/image")
+		wait_mapped "$dev"
+		exec 8<"$dev"
+		loopdev autoclear "$dev"
+		udev_settle
+		window 500 REMAP
+		echo "$mapping" >"/sys/block/${dev#/dev/}/loop/mapping" 8<&- &
+		switcher=$!
+		wait_until 20 waits_in "$switcher" 'msleep\|floop_window'
+		exec 8<&-
+		wait "$switcher" || fail "$fs: mapping was not set to $mapping"
+		wait_until 20 unbound "$dev"
+		window 0
+		echo "ok: $fs: detached while mapping was set to $mapping"
+	done
+	dev=$(attach "$MNT/image")
+	wait_mapped "$dev"
+	check "$fs: attached again" pattern check -d -q -s 1 "$dev" 4M
+	detach "$dev"
+	end_fs
+done
