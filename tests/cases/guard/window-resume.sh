@@ -1,0 +1,58 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: someone opens the image and closes it again just before a discard's pause ends: the image is mapped again, and the device can be detached then and there
+# modes: side-by-side
+# module: debug
+# timeout: 120
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+. tests/guest/debug.sh
+load_debug
+. tests/guest/guard.sh
+programs loopdev pattern other
+
+resumes() {
+	cat /proc/[0-9]*/stack 2>/dev/null | grep -q resume_work
+}
+
+# meanwhile - an opener, once the pause of a discard is about to end
+meanwhile() {
+	wait_mapped "$dev" 6
+	check "$fs: a discard" blkdiscard -o 1M -l 64k "$dev"
+	wait_until 20 resumes
+	check "$fs: an opener meanwhile" \
+		timeout 60 "$WORK/bin/other" nonblock rw "$MNT/image"
+}
+
+for fs in ext4 xfs; do
+	begin_mapped "$fs" 8M
+	window 3000 RESUME
+	meanwhile
+	wait_mapped "$dev" 6
+	check "$fs: a read" pattern check -d -q -s 1 -o 4M "$dev" 4M
+	loopdev detach "$dev" &
+	detacher=$!
+	wait_until 60 unbound "$dev"
+	wait "$detacher" || fail "$fs: detaching"
+	echo "ok: $fs: detached"
+
+	# And with the window still open when it is detached
+	dev=$(attach "$MNT/image")
+	meanwhile
+	loopdev detach "$dev" &
+	detacher=$!
+	wait_until 60 unbound "$dev"
+	wait "$detacher" || fail "$fs: detaching at once"
+	echo "ok: $fs: detached at once"
+
+	dev=$(attach "$MNT/image")
+	for _ in 1 2 3; do
+		meanwhile
+		check "$fs: a write" pattern write -d -q -s 2 -o 4M "$dev" 4M
+	done
+	window 0
+	wait_mapped "$dev" 6
+	check "$fs: what it holds" pattern check -d -q -s 2 -o 4M "$dev" 4M
+	detach "$dev"
+	end_fs
+done
