@@ -19,6 +19,7 @@
 #include <linux/blkdev.h>
 #include <linux/fs.h>
 #include <linux/pagemap.h>
+#include <linux/rwsem.h>
 #include <linux/sched/mm.h>
 
 #include "device.h"
@@ -101,6 +102,38 @@ static void guard_enter(struct floop_image *image, enum floop_guard_state to)
 	}
 }
 
+/*
+ * Mapped I/O in flight is direct I/O to whoever changes the file: they wait for
+ * it in inode_dio_wait(). XFS_IOC_SWAPEXT doesn't (xfs_swap_extents()), but
+ * takes the invalidate_lock. Whoever has that now, exclusively, was noticed as
+ * they came, and waits for direct I/O before they let it go.
+ */
+static void hold_changes(struct floop_guard *guard)
+{
+	struct address_space *mapping = guard->mapping;
+
+	lockdep_assert_held(&guard->lock);
+	inode_dio_begin(mapping->host);
+	guard->dio_held = true;
+	guard->pages_held = down_read_trylock(&mapping->invalidate_lock);
+	/* Whoever ends the last I/O lets go of it: as for AIO, tell lockdep. */
+	if (guard->pages_held)
+		rwsem_release(&mapping->invalidate_lock.dep_map, _RET_IP_);
+}
+
+static void let_change(struct floop_guard *guard)
+{
+	struct address_space *mapping = guard->mapping;
+
+	lockdep_assert_held(&guard->lock);
+	if (guard->pages_held)
+		up_read_non_owner(&mapping->invalidate_lock);
+	if (guard->dio_held)
+		inode_dio_end(mapping->host);
+	guard->pages_held = false;
+	guard->dio_held = false;
+}
+
 /**
  * floop_guard_break() - somebody else opens the image, or changes it
  * @image: the image
@@ -126,10 +159,8 @@ bool floop_guard_break(struct floop_image *image)
 	case FLOOP_GUARD_MAPPED:
 	case FLOOP_GUARD_PAUSED:
 		guard_enter(image, FLOOP_GUARD_BROKEN);
-		if (guard->live && floop_rule_holds(FLOOP_RULE_DRAIN)) {
-			inode_dio_begin(guard->mapping->host);
-			guard->dio_held = true;
-		}
+		if (guard->live && floop_rule_holds(FLOOP_RULE_DRAIN))
+			hold_changes(guard);
 		break;
 	default:
 		break;
@@ -151,9 +182,7 @@ static void users_gone(struct percpu_ref *users)
 
 	spin_lock_irqsave(&guard->lock, flags);
 	guard->live = false;
-	if (guard->dio_held)
-		inode_dio_end(guard->mapping->host);
-	guard->dio_held = false;
+	let_change(guard);
 	if (guard->state == FLOOP_GUARD_BROKEN)
 		queue_work(drain_wq, &guard->drain_work);
 	else if (guard->state == FLOOP_GUARD_PAUSED && !guard->changes)

@@ -89,8 +89,8 @@ enum floop_unmapped {
  * @any_pages: all bits if nothing is mapped while @mapping has pages, else 0
  * @map: where the image's blocks are
  * @disk: the block device that they are on
- * @lock: @state, @why_not, @wanted, @epoch, @live, @dio_held, @changes,
- *	@unsettled, @retry; taken inside of a lease's own lock (flc_lock), and in
+ * @lock: @state, @why_not, @wanted, @epoch, @live, @dio_held, @pages_held,
+ *	@changes, @unsettled, @retry; taken inside of a lease's own lock (flc_lock), and in
  *	interrupts
  * @state: what the map is worth
  * @why_not: while waiting: why the last attempt failed
@@ -99,6 +99,7 @@ enum floop_unmapped {
  * @live: mapped I/O may be in flight: from before @users is made live until
  *	the last reference has gone
  * @dio_held: one inode_dio_begin() of the image is ours; only while @live
+ * @pages_held: so is the invalidate_lock of @mapping, shared; only while @live
  * @changes: how many changes of our own to the image's blocks are going on
  * @unsettled: a change of ours may have left something in the page cache
  * @ended: where to wait for @live to become false
@@ -130,6 +131,7 @@ struct floop_guard {
 	unsigned long epoch;
 	bool live;
 	bool dio_held;
+	bool pages_held;
 	unsigned int changes;
 	bool unsettled;
 	wait_queue_head_t ended;

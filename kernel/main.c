@@ -4,6 +4,8 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/bitops.h>
+#include <linux/delay.h>
 #include <linux/module.h>
 
 #include "control.h"
@@ -68,13 +70,37 @@ unsigned long floop_rules_broken;
 module_param_named(break_rules, floop_rules_broken, ulong, 0644);
 MODULE_PARM_DESC(break_rules, "A bit for each rule of the guard that is not to hold (rules.h): loses data");
 
-unsigned long floop_windows;
-module_param_named(windows, floop_windows, ulong, 0644);
-MODULE_PARM_DESC(windows, "A bit for each place where to wait for window_ms (rules.h)");
+static unsigned long windows;
+module_param(windows, ulong, 0644);
+MODULE_PARM_DESC(windows, "A bit for each place where to wait (rules.h)");
 
-unsigned int floop_window_ms = 100;
-module_param_named(window_ms, floop_window_ms, uint, 0644);
-MODULE_PARM_DESC(window_ms, "How many milliseconds to wait there");
+static unsigned int window_ms = 100;
+module_param(window_ms, uint, 0644);
+MODULE_PARM_DESC(window_ms, "How many milliseconds to wait there at most");
+
+static unsigned long window_waits;
+module_param(window_waits, ulong, 0444);
+MODULE_PARM_DESC(window_waits, "A bit for each place where somebody waits now");
+
+/**
+ * floop_window() - wait where a debug build is told to
+ * @window: the place
+ *
+ * Context: Process context, but for %FLOOP_WINDOW_END.
+ */
+void floop_window(enum floop_window window)
+{
+	unsigned int ms = 0;
+
+	while (READ_ONCE(windows) & BIT(window) && ms++ < READ_ONCE(window_ms)) {
+		set_bit(window, &window_waits);
+		if (window == FLOOP_WINDOW_END)
+			mdelay(1);
+		else
+			usleep_range(1000, 1100);
+	}
+	clear_bit(window, &window_waits);
+}
 #endif
 
 /* Opening a node that has no disk makes the disk, where the kernel asks us. */

@@ -9,7 +9,6 @@
 
 #include <linux/bits.h>
 #include <linux/compiler.h>
-#include <linux/delay.h>
 
 /**
  * enum floop_rule - what the guard never fails to do
@@ -48,7 +47,7 @@ enum floop_rule {
 
 /**
  * enum floop_window - where a debug build can be told to wait, so that a race
- * that is rare is certain
+ * that is rare is certain: for window_ms, or until it is told otherwise
  * @FLOOP_WINDOW_RESUME: an epoch is about to be resumed
  * @FLOOP_WINDOW_END: a mapped bio is about to end (busy-waits)
  * @FLOOP_WINDOW_REMAP: mapping is being set anew, and is off for now
@@ -69,23 +68,13 @@ enum floop_window {
 
 #ifdef FLOOP_DEBUG
 extern unsigned long floop_rules_broken;
-extern unsigned long floop_windows;
-extern unsigned int floop_window_ms;
 
 static inline bool floop_rule_holds(enum floop_rule rule)
 {
 	return !(READ_ONCE(floop_rules_broken) & BIT(rule));
 }
 
-static inline void floop_window(enum floop_window window)
-{
-	if (!(READ_ONCE(floop_windows) & BIT(window)))
-		return;
-	if (window == FLOOP_WINDOW_END)
-		mdelay(READ_ONCE(floop_window_ms));
-	else
-		msleep(READ_ONCE(floop_window_ms));
-}
+void floop_window(enum floop_window window);
 #else
 static inline bool floop_rule_holds(enum floop_rule rule)
 {
