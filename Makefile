@@ -47,7 +47,7 @@ test-debug: cli setup
 model: setup-host
 	@model/check.py $(ARGS)
 
-## check: checkpatch, compiler warnings, sparse, clippy, rustfmt, ruff, shellcheck
+## check: checkpatch, warnings, sparse, clippy, rustfmt, ruff, shellcheck, docs/safety.md
 .PHONY: check
 check: setup-host
 	@scripts/setup.sh --no-module

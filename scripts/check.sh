@@ -1,7 +1,8 @@
 #!/bin/bash
-# What `make check` runs: checkpatch --strict, the module with W=1 and sparse, clippy, rustfmt, ruff
-# and shellcheck. Runs all of them and fails if one of them had anything to say. Usage: check.sh
-# [NAME]... (checkpatch, module, clippy, rustfmt, ruff, shellcheck), all without a name.
+# What `make check` runs: checkpatch --strict, the module with W=1 and sparse, clippy, rustfmt, ruff,
+# a lint of shell scripts, and docs/safety.md against the kernels' sources. Runs all of them and
+# fails if one of them had anything to say. Usage: check.sh [NAME]..., all without a name: checkpatch,
+# module, clippy, rustfmt, ruff, shellcheck, safety.
 
 . "$(dirname "$0")/lib.sh"
 cd "$PROJECT"
@@ -77,9 +78,15 @@ check_shellcheck()
 	shellcheck "${files[@]}"
 }
 
+# It fetches both kernels' sources if they are not there yet.
+check_safety()
+{
+	"$BUILD/venv/bin/python" scripts/block-changers.py
+}
+
 [ -d "$tools" ] || step "the kernel's own checkers" kernel_tools
 failed=()
-[ $# -gt 0 ] || set -- checkpatch module clippy rustfmt ruff shellcheck
+[ $# -gt 0 ] || set -- checkpatch module clippy rustfmt ruff shellcheck safety
 for name; do
 	printf 'check: %-12s' "$name"
 	start=$SECONDS
