@@ -18,8 +18,13 @@
  *   other enforce PATH 0|1         users' quota in the file system of that device: turn enforcement off or on
  *   other socket PATH SIZE         leave a descriptor in a socket and nowhere else; says "sent". At the end
  *                                  of its input, take it out and truncate the file through it
+ *   other aio PATH POS SEED LEN BLOCK  direct writes of a pattern, all of them in flight at once; says "submitted"
+ *                                  before it waits for them
+ *   other atomic PATH POS SEED LEN BLOCK  direct writes with RWF_ATOMIC, one after the other; says "open" before
+ *   other flags PATH +|-XFLAGS     by path, with no descriptor of it: file_setattr(2)
  */
 #include <fcntl.h>
+#include <linux/aio_abi.h>
 #include <linux/dqblk_xfs.h>
 #include <linux/io_uring.h>
 #include <sys/ioctl.h>
@@ -28,8 +33,27 @@
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 
 #include "common.h"
+
+/* Not yet in the C library's headers */
+#ifndef RWF_ATOMIC
+#define RWF_ATOMIC 0x40
+#endif
+#ifndef SYS_file_getattr
+#define SYS_file_getattr 468
+#define SYS_file_setattr 469
+#endif
+
+/* struct file_attr: for file_getattr(2) */
+struct attributes {
+	uint64_t xflags;
+	uint32_t extent_size;
+	uint32_t extents;
+	uint32_t project;
+	uint32_t cow_extent_size;
+};
 
 static void must(int ok, const char *what)
 {
@@ -162,6 +186,63 @@ static void do_enforce(const char *device, int on)
 	must(!quotactl(QCMD(on ? Q_XQUOTAON : Q_XQUOTAOFF, USRQUOTA), device, 0, (void *)&flags), "quotactl");
 }
 
+static void do_aio(const char *path, char **argv)
+{
+	uint64_t pos = bytes(argv[0]), len = bytes(argv[2]), block = bytes(argv[3]), n = len / block, i;
+	int fd = open(path, O_WRONLY | O_DIRECT);
+	struct iocb *iocbs = calloc(n, sizeof(*iocbs)), *iocb;
+	struct io_event *events = calloc(n, sizeof(*events));
+	uint8_t *buf = aligned(len);
+	aio_context_t context = 0;
+
+	must(fd >= 0, path);
+	must(!syscall(SYS_io_setup, n, &context), "io_setup");
+	fill_pattern(buf, pos, len, bytes(argv[1]));
+	for (i = 0; i < n; i++) {
+		iocb = &iocbs[i];
+		iocb->aio_lio_opcode = IOCB_CMD_PWRITE;
+		iocb->aio_fildes = (uint32_t)fd;
+		iocb->aio_buf = (uintptr_t)(buf + i * block);
+		iocb->aio_nbytes = block;
+		iocb->aio_offset = (int64_t)(pos + i * block);
+		must(syscall(SYS_io_submit, context, 1, &iocb) == 1, "io_submit");
+	}
+	puts("submitted");
+	fflush(stdout);
+	must(syscall(SYS_io_getevents, context, n, n, events, NULL) == (long)n, "io_getevents");
+	for (i = 0; i < n; i++)
+		if (events[i].res != (int64_t)block)
+			die("%s: a write ended with %jd", path, (intmax_t)events[i].res);
+}
+
+static void do_atomic(const char *path, char **argv)
+{
+	uint64_t pos = bytes(argv[0]), len = bytes(argv[2]), block = bytes(argv[3]), done;
+	int fd = open(path, O_WRONLY | O_DIRECT);
+	uint8_t *buf = aligned(len);
+	struct iovec iov;
+
+	must(fd >= 0, path);
+	puts("open");
+	fflush(stdout);
+	fill_pattern(buf, pos, len, bytes(argv[1]));
+	for (done = 0; done < len; done += block) {
+		iov.iov_base = buf + done;
+		iov.iov_len = block;
+		must(pwritev2(fd, &iov, 1, (off_t)(pos + done), RWF_ATOMIC) == (ssize_t)block, "pwritev2");
+	}
+}
+
+static void do_flags(const char *path, const char *change)
+{
+	struct attributes a = {};
+	uint64_t flags = bytes(change + 1);
+
+	must(!syscall(SYS_file_getattr, AT_FDCWD, path, &a, sizeof(a), 0), "file_getattr");
+	a.xflags = *change == '+' ? a.xflags | flags : a.xflags & ~flags;
+	must(!syscall(SYS_file_setattr, AT_FDCWD, path, &a, sizeof(a), 0), "file_setattr");
+}
+
 int main(int argc, char **argv)
 {
 	const char *verb = argc > 1 ? argv[1] : "";
@@ -202,6 +283,12 @@ int main(int argc, char **argv)
 		must(!ioctl(fd, _IO('f', 17)), "EXT4_IOC_SWAP_BOOT");
 	} else if (argc == 4 && !strcmp(verb, "enforce")) {
 		do_enforce(argv[2], atoi(argv[3]));
+	} else if (argc == 7 && !strcmp(verb, "aio")) {
+		do_aio(argv[2], argv + 3);
+	} else if (argc == 7 && !strcmp(verb, "atomic")) {
+		do_atomic(argv[2], argv + 3);
+	} else if (argc == 4 && !strcmp(verb, "flags")) {
+		do_flags(argv[2], argv[3]);
 	} else {
 		die("other: see its first lines");
 	}
