@@ -10,13 +10,6 @@
 . tests/guest/guard.sh
 programs loopdev pattern other keeper
 
-# not_mapped WHY
-not_mapped() {
-	wait_until 20 grep -q "$1" "/sys/block/${dev#/dev/}/loop/mapped_reason"
-	sleep 0.3
-	goes_through_file "$fs: $1" "$dev"
-}
-
 swap_off() {
 	swapoff "$1" 2>/dev/null || true
 }
