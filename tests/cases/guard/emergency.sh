@@ -1,0 +1,59 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: after an emergency remount has made the file system below read-only, a flush of a device and an O_DSYNC write to it still reach the disk as a flush, though ext4's fsync then does nothing
+# modes: side-by-side
+# machines: stable-side-by-side lts-side-by-side
+# timeout: 400
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+. tests/guest/guard.sh
+programs loopdev pattern
+
+disk=$(the_disk 1)
+
+# flushes - that the disk has got (Documentation/block/stat.rst)
+flushes() {
+	awk '{ print $16 }' "/sys/block/${disk#/dev/}/stat"
+}
+
+read_only() {
+	[ "$(findmnt -n -o FS-OPTIONS "$MNT" | cut -d, -f1)" = ro ]
+}
+
+# flushed WHAT COMMAND... - the disk, by that
+flushed() {
+	local what=$1 before
+	shift
+	before=$(flushes)
+	"$@" >"$WORK/out" 2>&1 || fail "$what: $(cat "$WORK/out")"
+	[ "$(flushes)" -gt "$before" ] || fail "$what: the disk got no flush"
+	echo "ok: $what: the disk got $(($(flushes) - before)) flushes"
+}
+
+for fs in ext4 xfs; do
+	begin_mapped $fs 8M
+	udevadm settle
+	flushed "$fs: an fsync" xfs_io -c fsync "$dev"
+	flushed "$fs: an O_DSYNC write" \
+		pattern write -d -a -n -q -b 64k -s 2 "$dev" 64k
+	echo u >/proc/sysrq-trigger
+	wait_until 20 read_only
+
+	# Whether a write is refused is the file system's to say
+	if pattern write -d -n -q -b 64k -s 3 "$dev" 64k; then
+		flushed "$fs: read-only: an fsync after a write" \
+			xfs_io -c fsync "$dev"
+		flushed "$fs: read-only: an O_DSYNC write" \
+			pattern write -d -a -n -q -b 64k -s 4 "$dev" 64k
+	else
+		[ $fs = xfs ] || fail "$fs: refuses to overwrite what is there"
+	fi
+	flushed "$fs: read-only: an fsync" xfs_io -c fsync "$dev"
+
+	mount -o remount,rw "$MNT"
+	check "$fs: writable: a write" pattern write -d -q -s 5 "$dev" 8M
+	wait_mapped "$dev"
+	check "$fs: it is there" pattern check -d -q -s 5 "$dev" 8M
+	detach "$dev"
+	end_fs
+done
