@@ -1,0 +1,84 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: what is in the page cache of a mapped image, because the driver has looked at its content (LOOP_SET_STATUS, LOOP_SET_BLOCK_SIZE on a disk of 4096-byte sectors) or somebody has had it read ahead through a descriptor that nobody counts, is never older than what was written and flushed on the mapped path
+# modes: side-by-side
+# machines: stable-side-by-side lts-side-by-side
+# timeout: 400
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+. tests/guest/guard.sh
+programs loopdev pattern keeper uncounted
+
+# looked_at WHAT SEED COMMAND... - which has the driver read the image's head.
+# Who opens the image reads what was written and flushed after that
+looked_at() {
+	local what=$1 seed=$2
+	shift 2
+	wait_mapped "$dev"
+	check "$fs: $what" "$@"
+	check "$fs: $what: a write" \
+		pattern write -d -q -b 64k -s "$seed" "$dev" 64k
+	check "$fs: $what: read by another" \
+		pattern check -q -b 4k -s "$seed" "$image" 64k
+}
+
+# written_to N - that many I/Os of the device, either way
+written_to() {
+	[ $(($(ios "$dev" mapped) + $(ios "$dev" file))) -ge "$1" ]
+}
+
+disk=$(attach --block-size 4096 "$(mkimage 400M)")
+later detach "$disk"
+for fs in ext4 xfs; do
+	on_disk $fs "$disk"
+	image=$MNT/image
+	written "$image" 8M 1
+	dev=$(attach "$image")
+	is "$fs: sectors" "$(attr "$dev" queue/logical_block_size)" 4096
+	for round in 1 2 3; do
+		looked_at "a size limit" ${round}1 \
+			loopctl set-status "$dev" --size-limit $((4 << 20))
+		looked_at "no size limit" ${round}2 \
+			loopctl set-status "$dev" --size-limit 0
+		looked_at "any block size" ${round}3 \
+			loopctl block-size "$dev" 0
+	done
+	wait_mapped "$dev"
+	goes_mapped "$fs: after that" "$dev"
+	detach "$dev"
+	unmount "$MNT"
+done
+
+for fs in ext4 xfs; do
+	begin_fs $fs
+	image=$MNT/image
+	written "$image" 8M 1
+	open_uncounted "$image"
+	dev=$(attach "$image")
+	for round in {2..6}; do
+		wait_mapped "$dev"
+		is "$fs: read ahead" "$(ask willneed 0 64k)" ok
+		check "$fs: a write after that" \
+			pattern write -d -q -b 64k -s "$round" "$dev" 64k
+		check "$fs: read by another" \
+			pattern check -q -b 4k -s "$round" "$image" 64k
+	done
+	# All the time, while it is written to
+	for round in 1 2 3; do
+		wait_mapped "$dev"
+		begin_writes "$dev" 512k -b 16k -t 4
+		echo "flood 0 512k" >&8
+		before=$(($(ios "$dev" mapped) + $(ios "$dev" file)))
+		wait_until 30 written_to $((before + 200))
+		end_writes "$fs: read ahead all the time: round $round"
+		echo "willneed 0 4k" >&8
+		is "$fs: read ahead" "$(answered) $(answered)" "ok ok"
+		check "$fs: read by another" \
+			keeper check -b 16k -m "$WORK/model" "$image" 512k
+	done
+	wait_mapped "$dev"
+	goes_mapped "$fs: without reading ahead" "$dev"
+	detach "$dev"
+	close_uncounted
+	end_fs
+done
