@@ -31,7 +31,7 @@ waits() {
 	is "$fs: $what: the lease" "$(attr "$dev" loop/mapped_reason)" "someone else has the image open"
 	"$@" >"$WORK/out" 2>&1 &
 	changer=$!
-	wait_until 30 waits_or_is_gone "$changer" rwsem_down_write
+	wait_until 30 waits_or_is_gone "$changer" filemap_invalidate_lock_two
 	[ -e "/proc/$changer" ] || fail "$fs: $what: did not wait: $(cat "$WORK/out")"
 	kill -0 "$writer" || fail "$fs: $what: the write did not hang"
 	dmsetup resume below
