@@ -14,19 +14,15 @@
  * has to be less. Exit status 3: not all were done; 4: wrong contents.
  */
 #include <fcntl.h>
-#include <linux/io_uring.h>
 #include <linux/mman.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 
-#include "common.h"
+#include "ring.h"
 
 #define GIB	(1UL << 30)
 #define PAGE	4096UL
 #define STAMPS	256UL /* bytes from one to the next */
 #define SAMPLE	(2UL << 20)
-#define ENTRIES	8UL
 
 static uint64_t pos, len, count, seed;
 static const char *path;
@@ -89,54 +85,28 @@ static void result(uint64_t n, int64_t res)
 	exit(3);
 }
 
-static void *map_ring(int ring, uint64_t offset, size_t size)
-{
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, ring,
-		       (off_t)offset);
-
-	if (p == MAP_FAILED)
-		die("io_uring: %s", strerror(errno));
-	return p;
-}
-
 /* As io_uring's fixed buffer, all of the huge page is one vector. */
 static void submit_fixed(int fd, int op)
 {
 	struct iovec all = { .iov_base = memory, .iov_len = GIB };
-	struct io_uring_params params = {};
-	struct io_uring_sqe *sqes;
-	struct io_uring_cqe *cqes;
-	uint8_t *sq, *cq;
-	uint64_t i;
-	int ring;
+	struct ring ring;
+	uint32_t i;
 
-	ring = (int)syscall(SYS_io_uring_setup, ENTRIES, &params);
-	if (ring < 0)
-		die("io_uring_setup: %s", strerror(errno));
-	if (syscall(SYS_io_uring_register, ring, IORING_REGISTER_BUFFERS, &all,
-		    1))
+	ring_make(&ring, 0);
+	if (syscall(SYS_io_uring_register, ring.fd, IORING_REGISTER_BUFFERS,
+		    &all, 1))
 		die("io_uring_register: %s", strerror(errno));
-	sq = map_ring(ring, IORING_OFF_SQ_RING,
-		      params.sq_off.array + ENTRIES * sizeof(uint32_t));
-	cq = map_ring(ring, IORING_OFF_CQ_RING, params.cq_off.cqes +
-		      params.cq_entries * sizeof(*cqes));
-	sqes = map_ring(ring, IORING_OFF_SQES, ENTRIES * sizeof(*sqes));
 	for (i = 0; i < count; i++) {
-		((uint32_t *)(sq + params.sq_off.array))[i] = (uint32_t)i;
-		sqes[i].opcode = (uint8_t)op;
-		sqes[i].fd = fd;
-		sqes[i].off = pos + i * len;
-		sqes[i].addr = (uintptr_t)memory + place(i, 0);
-		sqes[i].len = (uint32_t)len;
-		sqes[i].user_data = i;
+		ring.sqes[i].opcode = (uint8_t)op;
+		ring.sqes[i].fd = fd;
+		ring.sqes[i].off = pos + i * len;
+		ring.sqes[i].addr = (uintptr_t)memory + place(i, 0);
+		ring.sqes[i].len = (uint32_t)len;
+		ring.sqes[i].user_data = i;
 	}
-	*(uint32_t *)(sq + params.sq_off.tail) = (uint32_t)count;
-	if (syscall(SYS_io_uring_enter, ring, count, count,
-		    IORING_ENTER_GETEVENTS, NULL, 0) != (long)count)
-		die("io_uring_enter: %s", strerror(errno));
-	cqes = (struct io_uring_cqe *)(cq + params.cq_off.cqes);
+	ring_enter(&ring, (uint32_t)count, (uint32_t)count);
 	for (i = 0; i < count; i++)
-		result(cqes[i].user_data, cqes[i].res);
+		result(ring.cqes[i].user_data, ring.cqes[i].res);
 }
 
 static void submit_vectors(int fd, int op)
@@ -202,7 +172,7 @@ int main(int argc, char **argv)
 	len = bytes(argv[4]);
 	count = bytes(argv[5]);
 	seed = bytes(argv[6]);
-	if (!count || count > ENTRIES || !len || len > GIB)
+	if (!count || count > RING_ENTRIES || !len || len > GIB)
 		die("bigio: too much");
 	fd = open(path, O_RDWR | O_DIRECT);
 	if (fd < 0)

@@ -11,6 +11,8 @@
  *   other map PATH POS SEED LEN    write a pattern through a shared mapping, whose descriptor is closed;
  *                                  says "mapped", and unmaps it at the end of its input
  *   other fixed PATH               leave a descriptor in an io_uring and nowhere else; says "fixed", and ends with its input
+ *   other poll DEVICE              submit a read that is to be polled for (io_uring), and don't; says "submitted", and
+ *                                  ends with its input
  *   other copy FROM POS TO POS LEN copy_file_range(2)
  *   other splice FROM POS TO POS LEN, other sendfile FROM POS TO POS LEN
  *   other fallocate PATH MODE POS LEN  with the mode as a number
@@ -26,16 +28,14 @@
 #include <fcntl.h>
 #include <linux/aio_abi.h>
 #include <linux/dqblk_xfs.h>
-#include <linux/io_uring.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/quota.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
-#include "common.h"
+#include "ring.h"
 
 /* Not yet in the C library's headers */
 #ifndef RWF_ATOMIC
@@ -150,6 +150,21 @@ static void do_fixed(const char *path)
 	must(!syscall(SYS_io_uring_register, ring, IORING_REGISTER_FILES, &fd, 1), "io_uring_register");
 	close(fd);
 	wait_for_end_of_input("fixed");
+}
+
+static void do_poll(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECT);
+	struct ring ring;
+
+	must(fd >= 0, path);
+	ring_make(&ring, IORING_SETUP_IOPOLL);
+	ring.sqes[0].opcode = IORING_OP_READ;
+	ring.sqes[0].fd = fd;
+	ring.sqes[0].addr = (uintptr_t)aligned(4096);
+	ring.sqes[0].len = 4096;
+	ring_enter(&ring, 1, 0);
+	wait_for_end_of_input("submitted");
 }
 
 static void do_transfer(const char *how, char **argv)
@@ -269,6 +284,8 @@ int main(int argc, char **argv)
 		do_socket(argv[2], bytes(argv[3]));
 	} else if (argc == 3 && !strcmp(verb, "fixed")) {
 		do_fixed(argv[2]);
+	} else if (argc == 3 && !strcmp(verb, "poll")) {
+		do_poll(argv[2]);
 	} else if (argc == 7 && (!strcmp(verb, "copy") || !strcmp(verb, "sendfile") || !strcmp(verb, "splice"))) {
 		do_transfer(verb, argv + 2);
 	} else if (argc == 6 && !strcmp(verb, "fallocate")) {

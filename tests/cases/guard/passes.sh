@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: flags, priority and write hint of a mapped I/O reach the disk as they came, and a poll for it polls the disk; the cgroup that asked is charged once on each device, and the device's own statistics are true
+# shows: flags, priority and write hint of a mapped I/O reach the disk as they came; I/O that is to be polled for is refused; the cgroup that asked is charged once on each device, and the device's own statistics are true
 # modes: side-by-side
 # machines: stable-side-by-side
 # debug: no
@@ -18,13 +18,11 @@ begin_tracing
 probe_off() {
 	echo 0 >"$tracing/events/passes/enable"
 	echo "-:passes/bio" >>"$tracing/kprobe_events"
-	echo "-:passes/poll" >>"$tracing/kprobe_events"
 	echo >"$tracing/trace"
 }
 later probe_off
 echo 'p:passes/bio submit_bio_noacct dev=bio->bi_bdev->bd_dev:u32 opf=bio->bi_opf:x32 hint=bio->bi_write_hint:u8 prio=bio->bi_ioprio:x16' \
 	>>"$tracing/kprobe_events"
-echo 'p:passes/poll nvme_poll' >>"$tracing/kprobe_events"
 
 # number_of BLOCK-DEVICE - as the kernel has it
 number_of() {
@@ -60,11 +58,6 @@ same() {
 	[ $# -eq 1 ] || is "$1: of those like $2" "$(grep -c "$2" "$WORK/disk")" "$(wc -l <"$WORK/device")"
 }
 
-# one_of KEY FILE
-one_of() {
-	sed -n "s/.*$1=\([^ ]*\).*/\1/p" "$2" | sort -u
-}
-
 # Queues to poll, which the driver of the disk makes when it begins.
 pci=$(basename "$(readlink -f "/sys/block/$name/device/device")")
 rebind() {
@@ -85,7 +78,6 @@ for fs in ext4 xfs; do
 
 	traced --rw=randread
 	same "$fs: reads"
-	plain=$(one_of opf "$WORK/disk")
 	traced --rw=randwrite
 	same "$fs: writes"
 	# Real-time, level 3: IOPRIO_PRIO_VALUE(1, 3)
@@ -99,18 +91,12 @@ for fs in ext4 xfs; do
 	traced --rw=randread --ioengine=io_uring --nowait=1
 	same "$fs: that may not wait"
 
-	is "$fs: that it can be polled for" "$(attr "$dev" queue/io_poll)" 1
-	echo >"$tracing/trace"
-	traced --rw=randread --ioengine=io_uring --hipri=1
-	same "$fs: polled for"
-	[ "$(one_of opf "$WORK/disk")" != "$plain" ] || fail "$fs: no flag says that it is polled for"
-	polls=$(grep -c "poll: (nvme_poll" "$tracing/trace" || true)
-	[ "$polls" -ge 8 ] || fail "$fs: the disk was polled $polls times for 8 I/Os"
-	echo "ok: $fs: the disk was polled $polls times"
-	echo 0 >"/sys/block/${dev#/dev/}/loop/mapping"
-	fio --name=passes --filename="$dev" --direct=1 --bs=4k --number_ios=8 --size=4m --rw=randread --ioengine=io_uring \
-		--hipri=1 >"$WORK/fio" 2>&1 || { cat "$WORK/fio"; fail "$fs: polled for, and not mapped"; }
-	echo "ok: $fs: polled for, and not mapped"
+	# As with the in-tree driver, whatever the disk below can
+	is "$fs: that it can be polled for" "$(attr "$dev" queue/io_poll)" 0
+	refused "$fs: a read to be polled for" "*Operation not supported*" \
+		fio --name=passes --filename="$dev" --direct=1 --bs=4k \
+		--number_ios=8 --size=4m --rw=randread --ioengine=io_uring \
+		--hipri=1 --output="$WORK/fio"
 	detach "$dev"
 	unmount "$MNT"
 done

@@ -1,0 +1,77 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: a read of a mapped device that is to be polled for, and is not, holds up nobody: not who changes the image's blocks, not a discard, not the end of mapping
+# modes: side-by-side
+# timeout: 240
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+. tests/guest/guard.sh
+programs loopdev pattern other
+
+disk=$(the_disk 1)
+name=${disk#/dev/}
+
+# Queues to poll, which the disk's driver makes when it begins
+pci=$(basename "$(readlink -f "/sys/block/$name/device/device")")
+rebind() {
+	echo "$1" >/sys/module/nvme/parameters/poll_queues
+	echo "$pci" >/sys/bus/pci/drivers/nvme/unbind
+	echo "$pci" >/sys/bus/pci/drivers/nvme/bind
+	wait_until 30 test -b "$disk"
+	udev_settle
+}
+later rebind 0
+rebind 1
+# Then it looks for itself what has ended: not in the time of this case
+echo 3600000 >"/sys/block/$name/queue/io_timeout"
+
+is_gone() {
+	[ ! -e "/proc/$1" ]
+}
+
+# stop_poller - its ring is polled at its end
+stop_poller() {
+	[ ! -e "/proc/$poller" ] || kill "$poller" 2>/dev/null
+	wait "$poller" 2>/dev/null || true
+}
+
+# ends WHAT COMMAND... - while a read is in flight that nobody polls for
+ends() {
+	local what=$1 said
+	shift
+	wait_mapped "$dev" 5
+	coproc POLLER { other poll "$dev"; }
+	# shellcheck disable=SC2153 # bash sets it
+	poller=$POLLER_PID
+	later stop_poller
+	read -r -u "${POLLER[0]}" said
+	is "$fs: a polled read" "$said" submitted
+	"$@" &
+	pid=$!
+	(wait_until 60 is_gone "$pid") || fail "$fs: $what waits for who doesn't poll"
+	wait "$pid" || fail "$fs: $what"
+	echo "ok: $fs: $what"
+	stop_poller
+}
+
+mapping() {
+	echo "$1" >"/sys/block/${dev#/dev/}/loop/mapping"
+}
+
+for fs in ext4 xfs; do
+	# The disk itself, and a device mapper's device on it
+	where=$disk
+	if [ "$fs" = xfs ]; then
+		carve "$disk" below 0 700
+		where=/dev/mapper/below
+	fi
+	on_disk "$fs" "$where"
+	written "$MNT/image" 8M 1
+	dev=$(attach "$MNT/image")
+	ends "a hole" xfs_io -c "fpunch 1m 64k" "$MNT/image"
+	ends "a discard" blkdiscard -o 2M -l 64k "$dev"
+	ends "truncate" other truncate "$MNT/image" 7M
+	ends "the end of mapping" mapping 0
+	detach "$dev"
+	unmount "$MNT"
+done
