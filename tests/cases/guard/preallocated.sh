@@ -1,0 +1,78 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: the fill of a large preallocated image asks its file system for data a few times, not once for each of its chunks; what is written is mapped all the same, and neither detach nor another setting waits for it
+# modes: side-by-side
+# machines: stable-side-by-side
+# disks: nvme:1100G
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+. tests/guest/guard.sh
+programs loopdev pattern
+
+# What a fill may take; the image has thirty times as many chunks of 4 MiB, and more
+most=500
+
+begin_tracing
+probe_off() {
+	echo 0 >"$tracing/events/preallocated/enable"
+	echo "-:preallocated/seek" >>"$tracing/kprobe_events"
+}
+later probe_off
+
+# seeks - how many there have been
+seeks() {
+	awk '$1 == "seek" { print $2 }' "$tracing/kprobe_profile"
+}
+
+# few WHAT BEFORE
+few() {
+	local n=$(($(seeks) - $2))
+	[ "$n" -le "$most" ] || fail "$fs: $1: asked for data $n times"
+	echo "ok: $fs: $1: asked for data $n times"
+}
+
+# Of 1 MiB each, and nothing between them
+written_places() {
+	local gib
+	for gib in 0 $((size / 3)) $((size / 2)) $((size - 1)); do
+		pattern write -d -q -s 1 -o "${gib}g" "$1" 1M
+	done
+}
+
+for fs in xfs ext4; do
+	modprobe "$fs"
+	if [ "$fs" = xfs ]; then
+		size=512 function=xfs_file_llseek
+		on_disk "$fs" "$(the_disk 1)" -K -l size=64m
+	else
+		size=64 function=ext4_llseek
+		carve "$(the_disk 1)" below 0 $((80 << 10))
+		on_disk "$fs" /dev/mapper/below -E nodiscard -N 1024
+	fi
+	echo "p:preallocated/seek $function" >>"$tracing/kprobe_events"
+	echo 1 >"$tracing/events/preallocated/enable"
+	check "$fs: preallocated" fallocate -l "${size}G" "$MNT/image"
+
+	dev=$(attach "$MNT/image")
+	wait_until 30 mapped "$dev"
+	before=$(seeks)
+	check "$fs: buffered" loopdev direct "$dev" 0
+	few "made buffered while it is filled" "$before"
+	loopdev direct "$dev" 1
+	wait_until 30 mapped "$dev"
+	before=$(seeks)
+	detach "$dev"
+	few "detached while it is filled" "$before"
+
+	written_places "$MNT/image"
+	sync
+	before=$(seeks)
+	dev=$(attach "$MNT/image")
+	wait_mapped "$dev" 4
+	sleep 2
+	few "all of it" "$before"
+	written_places "$dev"
+	detach "$dev"
+	unmount "$MNT"
+	probe_off
+done
