@@ -9,6 +9,7 @@ programs loopdev pattern
 
 begin_tracing
 probe_off() {
+	[ -e "$tracing/events/fill_fails" ] || return 0
 	echo 0 >"$tracing/events/fill_fails/enable"
 	echo "-:fill_fails/fsync" >>"$tracing/kprobe_events"
 }
@@ -50,6 +51,5 @@ for fs in ext4 xfs; do
 	echo "ok: $fs: $n times fsync in 4 seconds"
 	detach "$dev"
 	unmount "$MNT"
-	echo 0 >"$tracing/events/fill_fails/enable"
-	echo "-:fill_fails/fsync" >>"$tracing/kprobe_events"
+	probe_off
 done

@@ -14,6 +14,7 @@ most=500
 
 begin_tracing
 probe_off() {
+	[ -e "$tracing/events/preallocated" ] || return 0
 	echo 0 >"$tracing/events/preallocated/enable"
 	echo "-:preallocated/seek" >>"$tracing/kprobe_events"
 }

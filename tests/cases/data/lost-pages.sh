@@ -1,0 +1,40 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: when the disk fails while the driver writes back the image's dirty pages for a reason of its own, the device's next flush fails: it doesn't call durable what is lost
+# modes: side-by-side
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+. tests/guest/guard.sh
+programs loopdev pattern
+
+# table TARGET... - the disk below is that from now on
+table() {
+	dmsetup suspend --noflush --nolockfs below
+	echo "0 $((700 * 2048)) $*" | dmsetup load below
+	dmsetup resume below
+}
+
+# A journal would be aborted, and every fsync fail from then on
+begin_fs ext4 -O ^has_journal
+for mapping in 0 1; do
+	set_mapping "$mapping"
+	written "$MNT/image" 4M 1
+	drop_caches
+	dev=$(loop_attach buffered "$MNT/image")
+	udev_settle
+	check "$dev: a buffered write" pattern write -d -n -q -s 2 "$dev" 1M
+	table error
+	# Whether that says so is its own affair
+	loopdev direct "$dev" 1 || true
+	[ "$mapping" = 0 ] || sleep 1
+	table linear "$(the_disk 1)" 0
+	refused "mapping $mapping: the flush" "*nput/output error*" \
+		dd if=/dev/null of="$dev" conv=notrunc,fsync status=none
+	check "mapping $mapping: written again" pattern write -d -q -s 2 "$dev" 1M
+	detach "$dev"
+	drop_caches
+	check "mapping $mapping: what it holds" \
+		pattern check -q -s 2 "$MNT/image" 1M
+	rm "$MNT/image"
+done
+unmount "$MNT"
