@@ -41,8 +41,8 @@
 #include <sys/uio.h>
 
 #include "common.h"
+#include "stamp.h"
 
-#define SECTOR 512U
 #define BLOCK 4096U		/* what is moved: a multiple of any file system's block */
 #define CHUNK (64U << 10)	/* written by one thread */
 #define TAIL (1U << 20)
@@ -53,13 +53,10 @@
 #define RESERVE (40U << 20)	/* of the file system, that the vulture leaves */
 #define CARCASSES 96U
 
-enum kind { PROTECTED = 1, SACRIFICED, DONATED, VULTURE };
-static const char * const kinds[] = { "?", "the device's, protected", "the device's, sacrificed", "a donor's", "the vulture's" };
-#define MAGIC 0x746f727475726500ULL
-
 static const char *device, *image;
 static char dir[256], sysfs[256], disk_stat[64];
-static uint64_t seed = 1, run, size, prot, others;	/* bytes */
+uint64_t run;
+static uint64_t seed = 1, size, prot, others;	/* bytes */
 static unsigned int jobs = 2, hostiles = 3, depth = 8, discards_of_1000 = 4, slow, patience = 90, chunks, sector_size, grain = 1;
 static bool read_only, broken_rules, at_once;
 static int mount_fd;
@@ -140,95 +137,6 @@ static void fail(const char *fmt, ...)
 	printf(" (seed %ju)\n", (uintmax_t)seed);
 	fflush(stdout);
 	_exit(1);
-}
-
-/* Stamps. */
-
-static void stamp_one(void *buf, enum kind kind, uint64_t place, uint64_t gen)
-{
-	uint64_t *w = buf, base;
-	unsigned int i;
-
-	w[0] = MAGIC | kind;
-	w[1] = run;
-	w[2] = place;
-	w[3] = gen;
-	base = mix(w[0] ^ mix(run ^ mix(place ^ mix(gen))));
-	for (i = 4; i < SECTOR / 8; i++)
-		w[i] = base + i * 0x9e3779b97f4a7c15ULL;
-}
-
-/* @buf of @len bytes, the first sector at @place */
-static void stamp(void *buf, size_t len, enum kind kind, uint64_t place, uint64_t gen)
-{
-	size_t at;
-
-	for (at = 0; at < len; at += SECTOR)
-		stamp_one((char *)buf + at, kind, place + at / SECTOR, gen);
-}
-
-static bool is_stamp(const void *buf, enum kind kind, uint64_t place, uint64_t gen)
-{
-	uint64_t want[SECTOR / 8];
-
-	stamp_one(want, kind, place, gen);
-	return !memcmp(want, buf, SECTOR);
-}
-
-static bool is_zero(const void *buf)
-{
-	const uint64_t *w = buf;
-	unsigned int i;
-
-	for (i = 0; i < SECTOR / 8; i++)
-		if (w[i])
-			return false;
-	return true;
-}
-
-/* Whose is it? In a buffer of the thread's. */
-static const char *whose(const void *buf)
-{
-	static _Thread_local char text[256];
-	const uint64_t *w = buf;
-	uint64_t kind = w[0] & 0xff;
-
-	if (is_zero(buf))
-		return "zeroes";
-	if ((w[0] & ~0xffULL) != MAGIC || kind < PROTECTED || kind > VULTURE) {
-		snprintf(text, sizeof(text), "unknown bytes %016jx %016jx", (uintmax_t)w[0], (uintmax_t)w[1]);
-		return text;
-	}
-	snprintf(text, sizeof(text), "%s stamp: %s%ju, generation %ju%s%s", kinds[kind],
-		 kind == VULTURE || kind == DONATED ? "its sector " : "sector ",
-		 (uintmax_t)(w[2] & 0xffffffff), (uintmax_t)w[3],
-		 w[1] == run ? "" : ", of another run",
-		 is_stamp(buf, (enum kind)kind, w[2], w[3]) || w[1] != run ? "" : ", torn");
-	if (kind == VULTURE)
-		snprintf(text + strlen(text), sizeof(text) - strlen(text), ", of its file %ju", (uintmax_t)(w[2] >> 32));
-	return text;
-}
-
-/* Generations: an even one was written, an odd one discarded. */
-static bool may_be_zero(uint32_t from, uint32_t to)
-{
-	return (from & 1) || from < to;
-}
-
-/*
- * Is @buf what the protected sector may hold, that went from generation @from to @to while it was read? If it went
- * anywhere, it may be torn, where @torn.
- */
-static bool is_right(const void *buf, uint64_t sector, uint32_t from, uint32_t to, bool torn)
-{
-	const uint64_t *w = buf;
-
-	if (is_zero(buf))
-		return may_be_zero(from, to);
-	if (is_stamp(buf, PROTECTED, sector, w[3]))
-		return w[3] >= from && w[3] <= to && !(w[3] & 1);
-	return torn && from != to &&
-	       (!w[0] || (w[0] == (MAGIC | PROTECTED) && w[1] == run && w[2] == sector));
 }
 
 __attribute__((noreturn))
