@@ -1,0 +1,44 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: whatever the image's owner, another user and a container's root do through every kind of descriptor of it, obtained before the attach and after (modes 0 to 3, O_PATH, /proc/self/fd, SCM_RIGHTS, io_uring, overlays), the device reads nothing of others, nothing of it lands in others' files, and what it was given stays
+# modes: side-by-side
+# timeout: 300
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+programs loopdev adversary
+seed
+
+# What becomes free is to be taken soon: a small file system with little room.
+begin() {
+	local options=() leave=$((40 << 20)) free
+	case $1 in
+	ext4) options=(-b 4096 -E "lazy_itable_init=0,lazy_journal_init=0") ;;
+	xfs) options=(-m "reflink=1,rmapbt=1" -i exchange=1) ;;
+	esac
+	make_fs "$1" /dev/mapper/small "${options[@]}" || make_fs "$1" /dev/mapper/small
+	mount_at /dev/mapper/small "$MNT"
+	adversary -i -s "$SEED" "$MNT/image" 8m
+	free=$(($(stat -f -c '%a * %S' "$MNT")))
+	[ "$free" -le "$leave" ] || fallocate -l $((free - leave)) "$MNT/ballast"
+	DEV=/dev/$PREFIX$(loopdev free)
+}
+
+end() {
+	[ ! -e "/sys/block/${DEV#/dev/}/loop" ] || loopdev detach "$DEV" || true
+}
+
+map_images
+modprobe overlay
+[ ! -e /proc/sys/kernel/io_uring_disabled ] || echo 0 >/proc/sys/kernel/io_uring_disabled
+[ ! -e /proc/sys/kernel/unprivileged_userns_clone ] || echo 1 >/proc/sys/kernel/unprivileged_userns_clone
+chmod 0755 "$WORK"
+MNT=$WORK/small
+carve "$(the_disk 1)" small 0 400
+for fs in ${FILESYSTEMS-ext4 xfs}; do
+	echo "--- $fs"
+	begin "$fs"
+	later end
+	adversary -s "$SEED" -t "$(more 25)" ${OPTIONS-} "$DEV" "$MNT/image"
+	unmount "$MNT"
+	check "the file system" fsck_of "$fs" /dev/mapper/small
+done

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the files of the program adversary share. See ../adversary.c. */
+#ifndef TESTS_ADVERSARY_H
+#define TESTS_ADVERSARY_H
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+
+#include "../common.h"
+#include "../stamp.h"
+
+#define BLOCK 4096U		/* a multiple of any file system's block */
+#define CHUNK (64U << 10)	/* written by one thread of the device's */
+#define TAIL (1U << 20)		/* of the image, behind the device's end */
+#define BUF (1U << 20)
+#define DONOR_BLOCKS 32U
+#define SLOTS 8			/* descriptors that an adversary holds */
+#define ADVERSARIES 3
+#define OPS_MOST 64
+#define OWNER 1000		/* uids */
+#define OTHER 1001
+#define NOT_TRIED 1	/* an operation that makes no sense with this descriptor */
+
+/* How a descriptor was asked for. The middle three are counted as openers. */
+enum access { NEITHER, RDONLY, WRONLY, RDWR, PATH, ACCESSES };
+/* How it was come by */
+enum how { PLAIN, REOPENED, RECEIVED, RING, OVERLAY, HOWS };
+/* What an adversary may do now */
+enum gate { CLOSED, OBTAIN, UNCOUNTED, ANY };
+
+struct task {
+	char name[24];
+	_Atomic(const char *) doing;
+	_Atomic double since;
+	pid_t tid;
+};
+
+struct count {
+	atomic_ulong ok, refused;
+	atomic_int last;
+};
+
+/* Shared by all processes. */
+struct arena {
+	atomic_int gate, busy, ready, nr_tasks;
+	atomic_bool stopping, leaving, failed, attached;
+	atomic_ulong round;
+	_Atomic uint64_t ops;		/* a bit for each that is allowed */
+	atomic_ulong operations;
+	/* Cuts of the image: under way, and made good again */
+	atomic_ulong cutting, cuts;
+	/* Taken: the image's name may be away, its mode and owner another */
+	atomic_uint names;
+	struct task tasks[64];
+	struct count counts[OPS_MOST][ACCESSES];
+	atomic_ulong by_how[HOWS][2][2];	/* before/after, ok/refused */
+	atomic_ulong by_whom[ADVERSARIES][2];
+	/* Overlays over it: mounted, not mounted */
+	atomic_ulong mounts[2];
+	atomic_ulong stale;
+	/* Of each protected sector: surely there, perhaps there */
+	_Atomic uint32_t *done, *issued;
+	atomic_uint *taken;		/* chunks that somebody else writes to */
+	char failure[512];
+};
+
+/*
+ * The device's sectors are the image's. Up to prot they are protected. Then
+ * come three parts that are sacrificed: up to cut, holes and direct writes;
+ * up to cached, what truncates cut off; up to size, the page cache's.
+ */
+struct place {
+	uint64_t prot, cut, cached, size;
+};
+
+struct desc {
+	enum access access;
+	enum how how;
+	bool used, before, direct;
+	bool lower;	/* of an overlay: another file once it is copied up */
+	int fd;
+};
+
+struct ring;
+
+struct adversary {
+	unsigned int id;
+	const char *name;
+	pid_t pid;
+	struct rng r;
+	struct task *task;
+	struct desc slots[SLOTS];
+	struct desc *d;			/* the one in use */
+	struct ring *ring;
+	int inbox;			/* others send descriptors to it */
+	int donor;			/* a file of its own */
+	uint32_t gen[DONOR_BLOCKS];
+	uint8_t *buf, *other;
+	bool overlay[2];		/* the image's folder is upper, lower */
+	int from_parent, to_parent;
+};
+
+struct op {
+	const char *name;
+	/* 0 or -errno; @fd: the descriptor, installed if it is a ring's */
+	int (*run)(struct adversary *a, int fd);
+	unsigned int weight;
+	unsigned int where;		/* FS_*; 0: on both */
+	bool by_name;			/* the descriptor makes no difference */
+};
+
+#define FS_EXT4 1U
+#define FS_XFS 2U
+
+extern struct arena *arena;
+extern struct place place;
+extern const char *device, *image;	/* the name that nobody changes */
+extern char dir[200], home[256], home_image[280];
+extern uint64_t seed;
+extern ino_t image_ino;
+extern unsigned int fs_kind, sector_size;
+extern int mount_fd, outboxes[ADVERSARIES];
+
+extern const struct op remap_ops[], space_ops[], attr_ops[], misc_ops[];
+
+/* adversary.c */
+__attribute__((format(printf, 1, 2), noreturn))
+void fail(const char *fmt, ...);
+struct task *task_new(const char *name, unsigned int id);
+void doing(struct task *t, const char *what);
+
+/* device.c */
+void *device_thread(void *arg);
+void *vulture_thread(void *arg);
+void device_attach(void);
+void device_capacity(void);
+void device_detach(void);
+void last_look(const char *path, uint8_t *buf);
+void prepare_image(uint8_t *buf);
+extern atomic_ulong reads, writes, flushes, discards, cut_short, kept_bytes;
+extern atomic_ulong no_space;
+extern atomic_bool device_stopping;
+
+/* descriptors.c */
+void descriptors_begin(struct adversary *a);
+int descriptor_obtain(struct adversary *a, struct desc *d, bool before,
+		      enum gate gate);
+void descriptor_release(struct adversary *a, struct desc *d);
+void inbox_drain(struct adversary *a);
+bool is_counted(const struct desc *d);
+int descriptor_of(struct adversary *a, struct desc *d, bool *installed);
+void send_fd(int sock, int fd);
+int ring_do(struct adversary *a, uint8_t opcode, uint64_t off, void *addr,
+	    uint32_t len, uint32_t flags);
+void names_take(void);
+void names_let_go(void);
+
+/* helpers of the operations, in remap.c */
+int ret(long n);
+int ret_close(int fd, long n);
+void full_write(int fd, const void *buf, size_t len, uint64_t pos,
+		const char *what);
+void donor_begin(struct adversary *a);
+void donor_write(struct adversary *a, uint32_t first, uint32_t nr);
+void donor_check(struct adversary *a, uint32_t first, uint32_t nr);
+void chunk_take(uint32_t chunk);
+void chunk_let_go(uint32_t chunk);
+/* What the protected range holds, whose chunk is taken */
+void known(void *buf, uint64_t pos, size_t len);
+void linger(struct adversary *a);
+/* A part of one protected chunk, in blocks */
+uint32_t pick(struct adversary *a, uint64_t *pos, size_t *len);
+/* A part of what lies between, in blocks */
+void pick_between(struct adversary *a, uint64_t from, uint64_t to,
+		  uint64_t *pos, size_t *len);
+int own_file(struct adversary *a, const char *name, int flags);
+
+/* space.c */
+int read_and_check(struct adversary *a, int fd, int how);
+
+#endif

@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Operations that give the image other blocks: those of the protected range
+ * keep their content.
+ */
+#include <linux/fs.h>
+#include <sys/statfs.h>
+#include <sys/uio.h>
+
+#include "adversary.h"
+
+#ifndef RWF_ATOMIC
+#define RWF_ATOMIC 0x40
+#endif
+
+struct move_extent {
+	uint32_t reserved, donor;
+	uint64_t orig, to, len, moved;
+};
+
+struct exchange {
+	int32_t fd;
+	uint32_t pad;
+	uint64_t from, to, len, flags;
+	uint64_t freshness[6];		/* of a commit only */
+};
+
+/* The old exchange of whole files; what the kernel looks at is named. */
+struct swap {
+	int64_t version, target, tmp, offset, length;
+	char pad[16];
+	struct {
+		uint64_t ino;
+		uint16_t mode, nlink;
+		uint32_t uid, gid, rdev;
+		int32_t blksize;
+		int64_t size;
+		struct { long sec; int32_t nsec; } atime, mtime, ctime;
+		char rest[48];
+	} stat;
+};
+
+#define MOVE_EXT	_IOWR('f', 15, struct move_extent)
+#define XFS_EXCHANGE	_IOC(_IOC_WRITE, 'X', 129, 40)
+#define XFS_START	_IOC(_IOC_READ, 'X', 130, 88)
+#define XFS_COMMIT	_IOC(_IOC_WRITE, 'X', 131, 88)
+#define XFS_SWAP	_IOC(_IOC_READ | _IOC_WRITE, 'X', 109, 192)
+
+int ret(long n)
+{
+	return n < 0 ? -errno : 0;
+}
+
+int ret_close(int fd, long n)
+{
+	int err = ret(n);
+
+	close(fd);
+	return err;
+}
+
+void full_write(int fd, const void *buf, size_t len, uint64_t pos,
+		const char *what)
+{
+	ssize_t n;
+	int i;
+
+	for (i = 0; i < 250; i++) {
+		n = pwrite(fd, buf, len, (off_t)pos);
+		if (n >= 0 || errno != ENOSPC)
+			break;
+		usleep(20000);
+	}
+	if (n != (ssize_t)len)
+		fail("write to %s: %s", what, n < 0 ? strerror(errno) :
+						      "cut short");
+}
+
+int own_file(struct adversary *a, const char *name, int flags)
+{
+	char path[320];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s.%u", home, name, a->id);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | flags, 0600);
+	if (fd < 0)
+		fail("%s: %s", path, strerror(errno));
+	return fd;
+}
+
+static uint64_t donor_place(struct adversary *a, uint32_t block)
+{
+	return (uint64_t)(1000 + a->id) << 32 | block * (BLOCK / SECTOR);
+}
+
+void donor_write(struct adversary *a, uint32_t first, uint32_t nr)
+{
+	uint32_t i;
+
+	for (i = 0; i < nr; i++)
+		stamp(a->buf + i * BLOCK, BLOCK, VULTURE,
+		      donor_place(a, first + i), ++a->gen[first + i]);
+	full_write(a->donor, a->buf, nr * BLOCK, (uint64_t)first * BLOCK,
+		   "a donor");
+}
+
+void donor_check(struct adversary *a, uint32_t first, uint32_t nr)
+{
+	uint32_t i, s;
+
+	if (pread(a->donor, a->buf, nr * BLOCK, (off_t)first * BLOCK) !=
+	    (ssize_t)(nr * BLOCK))
+		fail("read of a donor: %s", strerror(errno));
+	for (i = 0; i < nr; i++)
+		for (s = 0; s < BLOCK / SECTOR; s++) {
+			uint8_t *p = a->buf + i * BLOCK + s * SECTOR;
+			uint64_t where = donor_place(a, first + i) + s;
+
+			if (!is_stamp(p, VULTURE, where, a->gen[first + i]))
+				fail("%s's own file, sector %ju: expected its generation %u, found %s: a write that landed in another's block",
+				     a->name, (uintmax_t)(where & 0xffffffff),
+				     a->gen[first + i], whose(p));
+		}
+}
+
+void donor_begin(struct adversary *a)
+{
+	a->donor = own_file(a, "donor", O_DIRECT);
+	donor_write(a, 0, DONOR_BLOCKS);
+	fsync(a->donor);
+}
+
+void chunk_take(uint32_t chunk)
+{
+	while (atomic_exchange(&arena->taken[chunk], 1))
+		usleep(200);
+}
+
+void chunk_let_go(uint32_t chunk)
+{
+	arena->taken[chunk] = 0;
+}
+
+void known(void *buf, uint64_t pos, size_t len)
+{
+	size_t at;
+
+	for (at = 0; at < len; at += SECTOR) {
+		uint64_t s = (pos + at) / SECTOR;
+		uint32_t gen = arena->done[s];
+
+		if (gen & 1)
+			memset((char *)buf + at, 0, SECTOR);
+		else
+			stamp_one((char *)buf + at, PROTECTED, s, gen);
+	}
+}
+
+/* Some time for what is in flight to land */
+void linger(struct adversary *a)
+{
+	if (!below(&a->r, 4))
+		usleep((useconds_t)below(&a->r, 3000));
+}
+
+uint32_t pick(struct adversary *a, uint64_t *pos, size_t *len)
+{
+	uint32_t chunk = (uint32_t)below(&a->r, place.prot / CHUNK);
+	uint64_t blocks = 1 + below(&a->r, CHUNK / BLOCK);
+
+	*pos = (uint64_t)chunk * CHUNK +
+	       BLOCK * below(&a->r, CHUNK / BLOCK - blocks + 1);
+	*len = blocks * BLOCK;
+	return chunk;
+}
+
+void pick_between(struct adversary *a, uint64_t from, uint64_t to,
+		  uint64_t *pos, size_t *len)
+{
+	uint64_t blocks = 1 + below(&a->r, 32);
+
+	if (blocks > (to - from) / BLOCK)
+		blocks = (to - from) / BLOCK;
+	*pos = from + BLOCK * below(&a->r, (to - from) / BLOCK - blocks + 1);
+	*len = blocks * BLOCK;
+}
+
+/* The donor by a path of the same mount as the image's */
+static int donor_fd(struct adversary *a)
+{
+	char path[64];
+
+	if (a->d->how != OVERLAY)
+		return dup(a->donor);
+	snprintf(path, sizeof(path), "/mnt/m0/donor.%u", a->id);
+	return open(path, O_RDWR | O_DIRECT | O_CLOEXEC);
+}
+
+/* What the blocks of the donor are exchanged or shared with */
+struct part {
+	uint32_t chunk, at, nr;
+	uint64_t pos;
+	size_t len;
+	int donor;
+};
+
+static int part_begin(struct adversary *a, struct part *p)
+{
+	p->donor = donor_fd(a);
+	if (p->donor < 0)
+		return -errno;
+	p->chunk = pick(a, &p->pos, &p->len);
+	p->nr = (uint32_t)(p->len / BLOCK);
+	p->at = (uint32_t)below(&a->r, DONOR_BLOCKS - p->nr + 1);
+	return 0;
+}
+
+/* The donor's part gets what the image has there, and nobody changes that. */
+static int part_begin_same(struct adversary *a, struct part *p)
+{
+	int err = part_begin(a, p);
+
+	if (err)
+		return err;
+	donor_check(a, p->at, p->nr);
+	chunk_take(p->chunk);
+	known(a->buf, p->pos, p->len);
+	full_write(a->donor, a->buf, p->len, (uint64_t)p->at * BLOCK,
+		   "a donor");
+	return 0;
+}
+
+/* The donor is its owner's again, with the blocks that it has got. */
+static int part_end(struct adversary *a, struct part *p, int err)
+{
+	close(p->donor);
+	donor_write(a, p->at, p->nr);
+	linger(a);
+	donor_check(a, p->at, p->nr);
+	return err;
+}
+
+static int dedupe(int from, uint64_t from_pos, int to, uint64_t pos, size_t len)
+{
+	struct {
+		struct file_dedupe_range range;
+		struct file_dedupe_range_info info;
+	} arg = {
+		.range = { .src_offset = from_pos, .src_length = len,
+			   .dest_count = 1 },
+		.info = { .dest_fd = to, .dest_offset = pos },
+	};
+
+	if (ioctl(from, FIDEDUPERANGE, &arg))
+		return -errno;
+	if (arg.info.status < 0)
+		return arg.info.status;
+	return arg.info.status == FILE_DEDUPE_RANGE_SAME &&
+	       arg.info.bytes_deduped == len ? 0 : -EBUSY;
+}
+
+static int op_dedupe(struct adversary *a, int fd)
+{
+	struct part p;
+	int err = part_begin_same(a, &p);
+
+	if (err)
+		return err;
+	err = dedupe(p.donor, (uint64_t)p.at * BLOCK, fd, p.pos, p.len);
+	chunk_let_go(p.chunk);
+	return part_end(a, &p, err);
+}
+
+static int op_dedupe_out(struct adversary *a, int fd)
+{
+	struct part p;
+	int err = part_begin_same(a, &p);
+
+	if (err)
+		return err;
+	err = dedupe(fd, p.pos, p.donor, (uint64_t)p.at * BLOCK, p.len);
+	chunk_let_go(p.chunk);
+	return part_end(a, &p, err);
+}
+
+static int op_clone(struct adversary *a, int fd)
+{
+	struct part p;
+	int err = part_begin_same(a, &p);
+	struct file_clone_range range;
+
+	if (err)
+		return err;
+	range = (struct file_clone_range){ p.donor, (uint64_t)p.at * BLOCK,
+					   p.len, p.pos };
+	err = ret(ioctl(fd, FICLONERANGE, &range));
+	chunk_let_go(p.chunk);
+	return part_end(a, &p, err);
+}
+
+static int op_clone_out(struct adversary *a, int fd)
+{
+	struct file_clone_range range;
+	struct part p;
+	int err = part_begin(a, &p);
+
+	if (err)
+		return err;
+	range = (struct file_clone_range){ fd, p.pos, p.len,
+					   (uint64_t)p.at * BLOCK };
+	return part_end(a, &p, ret(ioctl(p.donor, FICLONERANGE, &range)));
+}
+
+static int op_clone_all(struct adversary *a, int fd)
+{
+	int copy = own_file(a, "copy", O_TRUNC);
+
+	return ret_close(copy, ioctl(copy, FICLONE, fd));
+}
+
+static int op_copy_out(struct adversary *a, int fd)
+{
+	struct part p;
+	int err = part_begin(a, &p);
+	off_t from = (off_t)p.pos, to;
+
+	if (err)
+		return err;
+	to = (off_t)p.at * BLOCK;
+	return part_end(a, &p, ret(copy_file_range(fd, &from, p.donor, &to,
+						   p.len, 0)));
+}
+
+static int op_copy_in(struct adversary *a, int fd)
+{
+	int copy = own_file(a, "copy", O_TRUNC);
+	off_t from = 0, to;
+	uint64_t pos;
+	size_t len;
+
+	pick_between(a, place.cached, place.size, &pos, &len);
+	stamp(a->buf, len, DONATED, 0, rnd(&a->r));
+	full_write(copy, a->buf, len, 0, "a copy");
+	to = (off_t)pos;
+	return ret_close(copy, copy_file_range(copy, &from, fd, &to, len, 0));
+}
+
+static int op_exchange(struct adversary *a, int fd)
+{
+	struct exchange x = {};
+	struct part p;
+	int err = part_begin_same(a, &p);
+	bool commit;
+
+	if (err)
+		return err;
+	commit = below(&a->r, 2) && !ioctl(fd, XFS_START, &x);
+	x.fd = p.donor;
+	x.from = (uint64_t)p.at * BLOCK;
+	x.to = p.pos;
+	x.len = p.len;
+	x.flags = 0;
+	err = ret(ioctl(fd, commit ? XFS_COMMIT : XFS_EXCHANGE, &x));
+	chunk_let_go(p.chunk);
+	return part_end(a, &p, err);
+}
+
+/* All of the image, which nobody writes to meanwhile */
+static int swap_whole(struct adversary *a, int fd, int copy)
+{
+	struct swap x = { .target = fd, .tmp = copy };
+	struct stat st;
+	uint64_t pos;
+
+	for (pos = 0; pos < place.size; pos += CHUNK) {
+		if (pread(fd, a->buf, CHUNK, (off_t)pos) != CHUNK)
+			return -EAGAIN;
+		full_write(copy, a->buf, CHUNK, pos, "a copy");
+	}
+	if (fstat(fd, &st) || ftruncate(copy, st.st_size))
+		return -errno;
+	x.length = st.st_size;
+	x.stat.ino = st.st_ino;
+	x.stat.size = st.st_size;
+	x.stat.mtime.sec = st.st_mtim.tv_sec;
+	x.stat.mtime.nsec = (int32_t)st.st_mtim.tv_nsec;
+	x.stat.ctime.sec = st.st_ctim.tv_sec;
+	x.stat.ctime.nsec = (int32_t)st.st_ctim.tv_nsec;
+	return ret(ioctl(fd, XFS_SWAP, &x));
+}
+
+static int op_swap(struct adversary *a, int fd)
+{
+	uint32_t chunks = (uint32_t)(place.prot / CHUNK), i;
+	struct swap x = { .target = fd };
+	int copy, err;
+
+	_Static_assert(sizeof(struct swap) == 192, "as the kernel has it");
+	/* Whom it is refused shall not copy for it. */
+	if (a->d->access != RDWR || !a->d->direct || a->d->how == OVERLAY) {
+		x.tmp = a->donor;
+		x.length = (int64_t)place.size;
+		return ret(ioctl(fd, XFS_SWAP, &x));
+	}
+	copy = own_file(a, "copy", O_TRUNC | O_DIRECT);
+	for (i = 0; i < chunks; i++)
+		chunk_take(i);
+	err = swap_whole(a, fd, copy);
+	for (i = 0; i < chunks; i++)
+		chunk_let_go(i);
+	/* Others get what the image had. */
+	ftruncate(copy, 0);
+	close(copy);
+	return err;
+}
+
+static int op_move(struct adversary *a, int fd)
+{
+	struct move_extent move = {};
+	struct statfs fs;
+	struct part p;
+	int err = part_begin(a, &p);
+	uint32_t each;
+
+	if (err)
+		return err;
+	donor_check(a, p.at, p.nr);
+	if (fstatfs(a->donor, &fs))
+		fail("statfs: %s", strerror(errno));
+	each = BLOCK / (uint32_t)fs.f_bsize;
+	move.donor = (uint32_t)p.donor;
+	move.orig = p.pos / BLOCK * each;
+	move.to = p.at * each;
+	move.len = p.nr * each;
+	return part_end(a, &p, ret(ioctl(fd, MOVE_EXT, &move)));
+}
+
+/* What is there already, written again: on xfs an atomic write may remap. */
+static int write_same(struct adversary *a, int fd, int flags)
+{
+	uint32_t chunk = (uint32_t)below(&a->r, place.prot / CHUNK);
+	size_t len = BLOCK << (flags ? below(&a->r, 5) : 0);
+	uint64_t pos = (uint64_t)chunk * CHUNK + below(&a->r, CHUNK / len) * len;
+	struct iovec iov = { a->buf, len };
+	int err;
+
+	if (!a->d->direct && is_counted(a->d))
+		return NOT_TRIED;
+	chunk_take(chunk);
+	known(a->buf, pos, len);
+	err = ret(pwritev2(fd, &iov, 1, (off_t)pos, flags));
+	chunk_let_go(chunk);
+	return err;
+}
+
+static int op_write_same(struct adversary *a, int fd)
+{
+	return write_same(a, fd, 0);
+}
+
+static int op_atomic_same(struct adversary *a, int fd)
+{
+	return write_same(a, fd, RWF_ATOMIC);
+}
+
+static int op_atomic(struct adversary *a, int fd)
+{
+	size_t len = BLOCK << below(&a->r, 5);
+	uint64_t pos = place.prot +
+		       below(&a->r, (place.cut - place.prot) / len) * len;
+	struct iovec iov = { a->buf, len };
+
+	if (!a->d->direct && is_counted(a->d))
+		return NOT_TRIED;
+	stamp(a->buf, len, DONATED, pos / SECTOR, rnd(&a->r));
+	return ret(pwritev2(fd, &iov, 1, (off_t)pos, RWF_ATOMIC));
+}
+
+const struct op remap_ops[] = {
+	{ "dedupe", op_dedupe, 14, FS_XFS, false },
+	{ "dedupe-out", op_dedupe_out, 4, FS_XFS, false },
+	{ "clone", op_clone, 6, FS_XFS, false },
+	{ "clone-out", op_clone_out, 4, FS_XFS, false },
+	{ "clone-all", op_clone_all, 1, FS_XFS, false },
+	{ "copy-out", op_copy_out, 3, 0, false },
+	{ "copy-in", op_copy_in, 3, 0, false },
+	{ "exchange", op_exchange, 8, FS_XFS, false },
+	{ "swap", op_swap, 1, FS_XFS, false },
+	{ "move", op_move, 14, FS_EXT4, false },
+	{ "write-same", op_write_same, 4, 0, false },
+	{ "atomic-same", op_atomic_same, 6, 0, false },
+	{ "atomic", op_atomic, 4, 0, false },
+	{},
+};
