@@ -57,13 +57,30 @@ static const char * const hows[] = {
 };
 static const char * const names[] = { "owner", "other", "container root" };
 static struct adversary advs[ADVERSARIES];
+static pid_t parent;
 static struct op ops[OPS_MOST];
 static unsigned int nr_ops, patience = 120;
 static char sysfs[256];
+static uint64_t silent_ops;	/* of which the VFS tells no lease */
 static bool uncounted_only;
 static unsigned long bursts, rounds;
 static double waited;
 static uint64_t ios[2];	/* mapped, by the file */
+
+/* What they have mounted and open goes with them. */
+__attribute__((noreturn))
+static void end_now(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < ADVERSARIES; i++)
+		if (advs[i].pid > 0)
+			kill(advs[i].pid, SIGKILL);
+	for (i = 0; i < ADVERSARIES; i++)
+		if (advs[i].pid > 0)
+			waitpid(advs[i].pid, NULL, 0);
+	_exit(1);
+}
 
 /* Say what is wrong, and end all of it. */
 __attribute__((format(printf, 1, 2), noreturn))
@@ -81,6 +98,8 @@ void fail(const char *fmt, ...)
 	printf(" (seed %ju, after %lu operations)\n", (uintmax_t)seed,
 	       arena->operations);
 	fflush(stdout);
+	if (getpid() == parent)
+		end_now();
 	_exit(1);
 }
 
@@ -139,8 +158,9 @@ static struct desc *some_descriptor(struct adversary *a, enum gate gate)
 {
 	struct desc *d = &a->slots[below(&a->r, SLOTS)];
 
-	if (d->used && gate == UNCOUNTED && is_counted(d))
-		descriptor_release(a, d);
+	/* To open the image would break the lease. */
+	if (gate == UNCOUNTED)
+		return d->used && !is_counted(d) ? d : NULL;
 	if (d->used && !below(&a->r, 6))
 		descriptor_release(a, d);
 	if (!d->used)
@@ -159,8 +179,7 @@ static void act(struct adversary *a, enum gate gate)
 		return;
 	a->d = d;
 	i = pick_op(&a->r, arena->ops);
-	/* Truncate by path and the like would end what is looked for. */
-	if (i == nr_ops || (gate == UNCOUNTED && ops[i].by_name))
+	if (i == nr_ops)
 		return;
 	doing(a->task, ops[i].name);
 	fd = descriptor_of(a, d, &installed);
@@ -189,19 +208,28 @@ static void obtain_all(struct adversary *a)
 	a->task->doing = NULL;
 }
 
+/* Only what isn't counted is kept; and there is some of it. */
 static void be_quiet(struct adversary *a)
 {
 	unsigned int i;
 
+	doing(a->task, "being quiet");
 	inbox_drain(a);
-	for (i = 0; i < SLOTS; i++)
-		if (is_counted(&a->slots[i]))
-			descriptor_release(a, &a->slots[i]);
+	for (i = 0; i < SLOTS; i++) {
+		struct desc *d = &a->slots[i];
+
+		if (is_counted(d))
+			descriptor_release(a, d);
+		if (!d->used && below(&a->r, 2))
+			descriptor_obtain(a, d, false, UNCOUNTED);
+	}
+	a->task->doing = NULL;
 }
 
 static void attack(struct adversary *a)
 {
 	unsigned long obtained = 0;
+	bool quiet = false;
 	enum gate gate;
 
 	for (;;) {
@@ -215,11 +243,14 @@ static void attack(struct adversary *a)
 			arena->ready++;
 		} else if (gate == UNCOUNTED || gate == ANY) {
 			act(a, gate);
+			quiet = false;
 			arena->busy--;
 			continue;
 		}
-		if (gate == CLOSED)
+		if (gate == CLOSED && !quiet) {
 			be_quiet(a);
+			quiet = true;
+		}
 		arena->busy--;
 		usleep(1000);
 	}
@@ -266,9 +297,10 @@ static void become(struct adversary *a)
 __attribute__((noreturn))
 static void child(struct adversary *a)
 {
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGIO, SIG_IGN);
 	become(a);
+	/* Forgotten with every change of credentials */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	a->r.state = mix(seed * 100 + 200 + a->id);
 	a->task = task_new(a->name, a->id);
 	a->buf = aligned(BUF);
@@ -334,16 +366,6 @@ static void say_stack(struct task *t)
 	close(fd);
 }
 
-static void end_now(void)
-{
-	unsigned int i;
-
-	for (i = 0; i < ADVERSARIES; i++)
-		if (advs[i].pid > 0)
-			kill(advs[i].pid, SIGKILL);
-	_exit(1);
-}
-
 static void *watchdog_thread(void *arg)
 {
 	int i;
@@ -386,9 +408,25 @@ static uint64_t read_attr(const char *name)
 	return strtoull(buf, NULL, 0);
 }
 
-/* What is shared is not mapped: on xfs, as long as the inode has the flag. */
+static void write_attr(const char *name, const char *value)
+{
+	char path[300];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", sysfs, name);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0 || write(fd, value, strlen(value)) < 0)
+		fail("%s: %s", path, strerror(errno));
+	close(fd);
+}
+
+/*
+ * What is shared is not mapped: on xfs, as long as the inode has the flag. It
+ * loses it once nothing is shared, and nothing dirty.
+ */
 static void unshare_image(void)
 {
+	off_t len = (off_t)(place.size + TAIL);
 	int fd;
 
 	if (fs_kind != FS_XFS)
@@ -396,7 +434,9 @@ static void unshare_image(void)
 	fd = open(image, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		fail("%s: %s", image, strerror(errno));
-	fallocate(fd, FALLOC_FL_UNSHARE_RANGE, 0, (off_t)(place.size + TAIL));
+	fallocate(fd, FALLOC_FL_UNSHARE_RANGE, 0, len);
+	syncfs(fd);
+	fallocate(fd, FALLOC_FL_UNSHARE_RANGE, 0, len);
 	close(fd);
 }
 
@@ -405,19 +445,40 @@ static bool is_mapped(uint64_t enough)
 	return read_attr("mapped") && read_attr("mapped_bytes") >= enough;
 }
 
+static void say_why_not(void)
+{
+	char path[300], buf[128] = "?";
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/mapped_reason", sysfs);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0 && read(fd, buf, sizeof(buf) - 1) > 0)
+		buf[strcspn(buf, "\n")] = 0;
+	close(fd);
+	printf("not mapped: %s (%ju bytes)\n", buf,
+	       (uintmax_t)read_attr("mapped_bytes"));
+}
+
 static bool wait_mapped(uint64_t enough)
 {
-	double begin = seconds(), ask = begin + 0.3, now;
+	double begin = seconds(), ask = begin + 0.1, now;
 
 	while ((now = seconds()) < begin + 3 && !is_mapped(enough)) {
 		look_after_children();
 		if (now > ask) {
 			unshare_image();
+			/* It waits longer and longer; from the start not. */
+			if (!read_attr("mapped")) {
+				write_attr("mapping", "0");
+				write_attr("mapping", "1");
+			}
 			ask = now + 1;
 		}
 		usleep(3000);
 	}
 	waited += now - begin;
+	if (!is_mapped(enough))
+		say_why_not();
 	return is_mapped(enough);
 }
 
@@ -433,9 +494,14 @@ static void close_gate(void)
 /* Let them do what they like for a while, or one thing again and again. */
 static void burst(struct rng *r, enum gate gate, uint64_t allowed)
 {
+	uint64_t silent = allowed & silent_ops;
+
 	unsigned long most = arena->operations + 1 + below(r, 400);
 	double begin = seconds();
 
+	/* Mostly what needs no open and breaks no delegation */
+	if (gate == UNCOUNTED && silent && below(r, 4))
+		allowed = silent;
 	arena->ops = below(r, 3) ? allowed : 1ULL << pick_op(r, allowed);
 	arena->gate = (int)gate;
 	while (arena->operations < most && seconds() < begin + 2) {
@@ -556,8 +622,10 @@ static void demand(const char *name, enum access access)
 static void add_ops(const struct op *list)
 {
 	for (; list->name; list++)
-		if (!list->where || list->where & fs_kind)
+		if (!list->where || list->where & fs_kind) {
+			silent_ops |= (uint64_t)!list->loud << nr_ops;
 			ops[nr_ops++] = *list;
+		}
 }
 
 static uint64_t parse_ops(char *list)
@@ -758,6 +826,7 @@ int main(int argc, char **argv)
 		allowed &= ~parse_ops(without);
 	if (!allowed)
 		die("adversary: none of these operations can be had here");
+	parent = getpid();
 	start_all();
 	run_all(limit, most, allowed, !only && !without && !uncounted_only);
 	return 0;

@@ -111,7 +111,7 @@ struct op {
 	int (*run)(struct adversary *a, int fd);
 	unsigned int weight;
 	unsigned int where;		/* FS_*; 0: on both */
-	bool by_name;			/* the descriptor makes no difference */
+	bool loud;			/* the VFS breaks leases for it */
 };
 
 #define FS_EXT4 1U

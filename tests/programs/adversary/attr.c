@@ -246,14 +246,14 @@ static int op_verity(struct adversary *a, int fd)
 }
 
 const struct op attr_ops[] = {
-	{ "chmod", op_chmod, 4, 0, false },
-	{ "chown", op_chown, 3, 0, false },
-	{ "utimens", op_utimens, 3, 0, false },
+	{ "chmod", op_chmod, 4, 0, true },
+	{ "chown", op_chown, 3, 0, true },
+	{ "utimens", op_utimens, 3, 0, true },
 	{ "setflags", op_setflags, 4, 0, false },
 	{ "setxflags", op_setxflags, 4, 0, false },
-	{ "file-setattr", op_file_setattr, 4, 0, false },
-	{ "xattr", op_xattr, 4, 0, false },
-	{ "acl", op_acl, 3, 0, false },
+	{ "file-setattr", op_file_setattr, 4, 0, true },
+	{ "xattr", op_xattr, 4, 0, true },
+	{ "acl", op_acl, 3, 0, true },
 	{ "verity", op_verity, 2, 0, false },
 	{},
 };

@@ -233,7 +233,7 @@ const struct op misc_ops[] = {
 	{ "ioctl", op_ioctl, 8, 0, false },
 	{ "send", op_send, 4, 0, false },
 	{ "ring", op_ring, 12, 0, false },
-	{ "link", op_link, 3, 0, false },
+	{ "link", op_link, 3, 0, true },
 	{ "rename", op_rename, 2, 0, true },
 	{ "replace", op_replace, 2, 0, true },
 	{},
