@@ -10,7 +10,7 @@ seed
 
 # What becomes free is to be taken soon: a small file system with little room.
 begin() {
-	local options=() leave=$((40 << 20)) free
+	local options=() leave=$((48 << 20)) free
 	case $1 in
 	ext4) options=(-b 4096 -E "lazy_itable_init=0,lazy_journal_init=0") ;;
 	xfs) options=(-m "reflink=1,rmapbt=1" -i exchange=1) ;;

@@ -58,6 +58,7 @@ struct arena {
 	atomic_uint names;
 	struct task tasks[64];
 	struct count counts[OPS_MOST][ACCESSES];
+	atomic_ulong took[OPS_MOST];	/* microseconds */
 	atomic_ulong by_how[HOWS][2][2];	/* before/after, ok/refused */
 	atomic_ulong by_whom[ADVERSARIES][2];
 	/* Overlays over it: mounted, not mounted */
@@ -178,6 +179,7 @@ uint32_t pick(struct adversary *a, uint64_t *pos, size_t *len);
 /* A part of what lies between, in blocks */
 void pick_between(struct adversary *a, uint64_t from, uint64_t to,
 		  uint64_t *pos, size_t *len);
+void copy_end(int copy);
 int own_file(struct adversary *a, const char *name, int flags);
 
 /* space.c */

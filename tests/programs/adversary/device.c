@@ -8,8 +8,8 @@
 
 #include "adversary.h"
 
-#define CARCASSES 64U
-#define RESERVE (14U << 20)	/* of the file system, that is left free */
+#define CARCASSES 160U
+#define RESERVE (16U << 20)	/* of the file system, that is left free */
 #define THREADS 4U
 
 atomic_ulong reads, writes, flushes, discards, cut_short, kept_bytes, no_space;

@@ -202,10 +202,18 @@ struct part {
 	uint64_t pos;
 	size_t len;
 	int donor;
+	bool is_vain;	/* will be refused: nothing is prepared for it */
 };
 
-static int part_begin(struct adversary *a, struct part *p)
+#define BIT(access)	(1U << (access))
+#define TO_READ		(BIT(RDONLY) | BIT(RDWR))
+#define TO_WRITE	(BIT(WRONLY) | BIT(RDWR))
+#define TO_ANY		(TO_READ | TO_WRITE | BIT(NEITHER))
+
+/* @modes: with the others it can't but be refused. */
+static int part_begin(struct adversary *a, struct part *p, unsigned int modes)
 {
+	p->is_vain = !(modes & BIT(a->d->access));
 	p->donor = donor_fd(a);
 	if (p->donor < 0)
 		return -errno;
@@ -216,11 +224,12 @@ static int part_begin(struct adversary *a, struct part *p)
 }
 
 /* The donor's part gets what the image has there, and nobody changes that. */
-static int part_begin_same(struct adversary *a, struct part *p)
+static int part_begin_same(struct adversary *a, struct part *p,
+			   unsigned int modes)
 {
-	int err = part_begin(a, p);
+	int err = part_begin(a, p, modes);
 
-	if (err)
+	if (err || p->is_vain)
 		return err;
 	donor_check(a, p->at, p->nr);
 	chunk_take(p->chunk);
@@ -230,10 +239,18 @@ static int part_begin_same(struct adversary *a, struct part *p)
 	return 0;
 }
 
+static void part_let_go(struct part *p)
+{
+	if (!p->is_vain)
+		chunk_let_go(p->chunk);
+}
+
 /* The donor is its owner's again, with the blocks that it has got. */
 static int part_end(struct adversary *a, struct part *p, int err)
 {
 	close(p->donor);
+	if (p->is_vain)
+		return err;
 	donor_write(a, p->at, p->nr);
 	linger(a);
 	donor_check(a, p->at, p->nr);
@@ -262,31 +279,31 @@ static int dedupe(int from, uint64_t from_pos, int to, uint64_t pos, size_t len)
 static int op_dedupe(struct adversary *a, int fd)
 {
 	struct part p;
-	int err = part_begin_same(a, &p);
+	int err = part_begin_same(a, &p, TO_ANY);
 
 	if (err)
 		return err;
 	err = dedupe(p.donor, (uint64_t)p.at * BLOCK, fd, p.pos, p.len);
-	chunk_let_go(p.chunk);
+	part_let_go(&p);
 	return part_end(a, &p, err);
 }
 
 static int op_dedupe_out(struct adversary *a, int fd)
 {
 	struct part p;
-	int err = part_begin_same(a, &p);
+	int err = part_begin_same(a, &p, TO_READ);
 
 	if (err)
 		return err;
 	err = dedupe(fd, p.pos, p.donor, (uint64_t)p.at * BLOCK, p.len);
-	chunk_let_go(p.chunk);
+	part_let_go(&p);
 	return part_end(a, &p, err);
 }
 
 static int op_clone(struct adversary *a, int fd)
 {
 	struct part p;
-	int err = part_begin_same(a, &p);
+	int err = part_begin_same(a, &p, TO_WRITE);
 	struct file_clone_range range;
 
 	if (err)
@@ -294,7 +311,7 @@ static int op_clone(struct adversary *a, int fd)
 	range = (struct file_clone_range){ p.donor, (uint64_t)p.at * BLOCK,
 					   p.len, p.pos };
 	err = ret(ioctl(fd, FICLONERANGE, &range));
-	chunk_let_go(p.chunk);
+	part_let_go(&p);
 	return part_end(a, &p, err);
 }
 
@@ -302,7 +319,7 @@ static int op_clone_out(struct adversary *a, int fd)
 {
 	struct file_clone_range range;
 	struct part p;
-	int err = part_begin(a, &p);
+	int err = part_begin(a, &p, TO_READ);
 
 	if (err)
 		return err;
@@ -311,17 +328,29 @@ static int op_clone_out(struct adversary *a, int fd)
 	return part_end(a, &p, ret(ioctl(p.donor, FICLONERANGE, &range)));
 }
 
+/* There is little room, and others get what the image had. */
+void copy_end(int copy)
+{
+	if (ftruncate(copy, 0))
+		fail("truncate of a copy: %s", strerror(errno));
+	close(copy);
+}
+
 static int op_clone_all(struct adversary *a, int fd)
 {
 	int copy = own_file(a, "copy", O_TRUNC);
+	int err = ret(ioctl(copy, FICLONE, fd));
 
-	return ret_close(copy, ioctl(copy, FICLONE, fd));
+	if (!err)
+		linger(a);
+	copy_end(copy);
+	return err;
 }
 
 static int op_copy_out(struct adversary *a, int fd)
 {
 	struct part p;
-	int err = part_begin(a, &p);
+	int err = part_begin(a, &p, TO_READ);
 	off_t from = (off_t)p.pos, to;
 
 	if (err)
@@ -337,19 +366,22 @@ static int op_copy_in(struct adversary *a, int fd)
 	off_t from = 0, to;
 	uint64_t pos;
 	size_t len;
+	int err;
 
 	pick_between(a, place.cached, place.size, &pos, &len);
 	stamp(a->buf, len, DONATED, 0, rnd(&a->r));
 	full_write(copy, a->buf, len, 0, "a copy");
 	to = (off_t)pos;
-	return ret_close(copy, copy_file_range(copy, &from, fd, &to, len, 0));
+	err = ret(copy_file_range(copy, &from, fd, &to, len, 0));
+	copy_end(copy);
+	return err;
 }
 
 static int op_exchange(struct adversary *a, int fd)
 {
 	struct exchange x = {};
 	struct part p;
-	int err = part_begin_same(a, &p);
+	int err = part_begin_same(a, &p, TO_WRITE);
 	bool commit;
 
 	if (err)
@@ -361,7 +393,7 @@ static int op_exchange(struct adversary *a, int fd)
 	x.len = p.len;
 	x.flags = 0;
 	err = ret(ioctl(fd, commit ? XFS_COMMIT : XFS_EXCHANGE, &x));
-	chunk_let_go(p.chunk);
+	part_let_go(&p);
 	return part_end(a, &p, err);
 }
 
@@ -408,9 +440,7 @@ static int op_swap(struct adversary *a, int fd)
 	err = swap_whole(a, fd, copy);
 	for (i = 0; i < chunks; i++)
 		chunk_let_go(i);
-	/* Others get what the image had. */
-	ftruncate(copy, 0);
-	close(copy);
+	copy_end(copy);
 	return err;
 }
 
@@ -419,12 +449,13 @@ static int op_move(struct adversary *a, int fd)
 	struct move_extent move = {};
 	struct statfs fs;
 	struct part p;
-	int err = part_begin(a, &p);
+	int err = part_begin(a, &p, TO_WRITE);
 	uint32_t each;
 
 	if (err)
 		return err;
-	donor_check(a, p.at, p.nr);
+	if (!p.is_vain)
+		donor_check(a, p.at, p.nr);
 	if (fstatfs(a->donor, &fs))
 		fail("statfs: %s", strerror(errno));
 	each = BLOCK / (uint32_t)fs.f_bsize;

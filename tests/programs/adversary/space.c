@@ -246,8 +246,10 @@ static int op_sendfile(struct adversary *a, int fd)
 {
 	int copy = own_file(a, "copy", O_TRUNC);
 	off_t from = (off_t)(BLOCK * below(&a->r, place.prot / BLOCK));
+	int err = ret(sendfile(copy, fd, &from, 16 * BLOCK));
 
-	return ret_close(copy, sendfile(copy, fd, &from, 16 * BLOCK));
+	copy_end(copy);
+	return err;
 }
 
 /* What the image's readers find */
