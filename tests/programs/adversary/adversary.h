@@ -51,7 +51,7 @@ struct arena {
 	atomic_bool stopping, leaving, failed, attached;
 	atomic_ulong round;
 	_Atomic uint64_t ops;		/* a bit for each that is allowed */
-	atomic_ulong operations;
+	atomic_ulong operations, granted;
 	/* Cuts of the image: under way, and made good again */
 	atomic_ulong cutting, cuts;
 	/* Taken: the image's name may be away, its mode and owner another */
