@@ -26,7 +26,7 @@
 #include "lease.h"
 #include "rules.h"
 
-/* How often to try for the inode's lock, which our own I/O takes as well. */
+/* How often to try for the inode's lock, which our own writes take as well. */
 #define LOCK_TRIES	50
 
 /* File systems whose every change of a file's blocks waits as it has to. */
@@ -51,10 +51,24 @@ bool floop_lease_is_known(struct file *file)
 	       is_known(inode);
 }
 
+/* Has anybody else the image open, for anything that matters? */
+static bool is_opened(struct floop_image *image)
+{
+	struct inode *inode = file_inode(image->file);
+
+	if (image->read_only)
+		return inode_is_open_for_write(inode);
+	/* Ours are @file, and @sync_file, which is open to read. */
+	return atomic_read(&inode->i_writecount) != 1 ||
+	       atomic_read(&inode->i_readcount) != 1;
+}
+
 /*
  * Somebody is about to break some lease of the image's inode, this one or
  * another. Under flc_lock, in the context of whoever comes. do_dentry_open()
- * and get_write_access() have counted them by now.
+ * and get_write_access(), for a change of the size, have counted them by now.
+ * Whoever isn't counted changes an attribute, or tries to: who may not is told
+ * so only afterwards (notify_change()).
  *
  * Our own writes and changes through the file system break layout leases, too.
  * The guard knows of them; true makes them pass.
@@ -72,8 +86,7 @@ static bool lease_noticed(struct file_lease *lease)
 		return true;
 	if (!floop_rule_holds(FLOOP_RULE_NOTICE))
 		return false;
-	/* A read-only image is shared with other readers. */
-	if (!image->read_only || inode_is_open_for_write(file_inode(image->file)))
+	if (is_opened(image))
 		floop_guard_break(image);
 	return false;
 }
@@ -173,22 +186,10 @@ static bool notices_openers(struct floop_image *image)
 	return guard->probed;
 }
 
-/* Has anybody else the image open, for anything that matters? */
-static bool is_opened(struct floop_image *image)
-{
-	struct inode *inode = file_inode(image->file);
-
-	if (image->read_only)
-		return inode_is_open_for_write(inode);
-	/* Ours are @file, and @sync_file, which is open to read. */
-	return atomic_read(&inode->i_writecount) != 1 ||
-	       atomic_read(&inode->i_readcount) != 1;
-}
-
 /*
  * Whoever was past the check for leases when ours was taken, and changes the
- * file, holds the inode's lock until that is done. Don't wait for it: its owner
- * may wait for us.
+ * file, holds the inode's lock exclusively until that is done, or is counted.
+ * Don't wait for it: its owner may wait for us. Our own direct I/O shares it.
  */
 static bool nobody_is_inside(struct floop_image *image)
 {
@@ -196,8 +197,8 @@ static bool nobody_is_inside(struct floop_image *image)
 	int tries;
 
 	for (tries = 0; tries < LOCK_TRIES; tries++) {
-		if (inode_trylock(inode)) {
-			inode_unlock(inode);
+		if (inode_trylock_shared(inode)) {
+			inode_unlock_shared(inode);
 			return true;
 		}
 		if (is_opened(image))
