@@ -156,11 +156,37 @@ static void finish(struct bio *bio)
 	bio_endio(bio);
 }
 
+/* How often to write back a page that our own I/O has made dirty. */
+#define STALE_TRIES	3
+
+/*
+ * Drop the pages of a range. One that is dirty doesn't go: it is ours, for a
+ * write that ext4 can't do directly (into a hole of a file without extents) is
+ * in the page cache for a moment; or another writer's, who has collided with us,
+ * and is told as after any direct write (dio_warn_stale_pagecache()).
+ */
+static void drop_stale(struct floop_image *image, loff_t pos, loff_t last)
+{
+	struct address_space *mapping = image->guard.mapping;
+	int tries;
+
+	for (tries = 0; tries < STALE_TRIES; tries++) {
+		if (!invalidate_inode_pages2_range(mapping, pos >> PAGE_SHIFT,
+						   last >> PAGE_SHIFT))
+			return;
+		if (atomic_read(&mapping->host->i_writecount) > 1)
+			break;
+		filemap_fdatawrite_range(mapping, pos, last);
+		filemap_fdatawait_range_keep_errors(mapping, pos, last);
+	}
+	if (!image->is_bdev && tries < STALE_TRIES)
+		mapping_set_error(mapping, -EIO);
+}
+
 /*
  * Someone has read the image through its page cache while we wrote to it: the
  * pages may hold what was there before. As after every direct write, they go
- * before the write is said to be done; a page that doesn't go is dirty, and its
- * owner's next fsync tells of the collision. Not in an interrupt.
+ * before the write is said to be done. Not in an interrupt.
  */
 static void stale_work(struct work_struct *work)
 {
@@ -169,10 +195,7 @@ static void stale_work(struct work_struct *work)
 	loff_t pos = remap->image->offset +
 		     ((loff_t)remap->iter.bi_sector << SECTOR_SHIFT);
 
-	if (invalidate_inode_pages2_range(guard->mapping, pos >> PAGE_SHIFT,
-					  (pos + remap->iter.bi_size - 1) >>
-					  PAGE_SHIFT))
-		mapping_set_error(guard->mapping, -EIO);
+	drop_stale(remap->image, pos, pos + remap->iter.bi_size - 1);
 	finish(remap->bio);
 	/* The image may be gone from here on; only its address is used. */
 	if (atomic_dec_and_test(&guard->stale))
