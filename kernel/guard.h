@@ -7,7 +7,6 @@
 #ifndef FLOOP_GUARD_H
 #define FLOOP_GUARD_H
 
-#include <linux/atomic.h>
 #include <linux/fs.h>
 #include <linux/percpu-refcount.h>
 #include <linux/spinlock.h>
@@ -103,7 +102,6 @@ enum floop_unmapped {
  * @changes: how many changes of our own to the image's blocks are going on
  * @unsettled: a change of ours may have left something in the page cache
  * @ended: where to wait for @live to become false
- * @stale: writes that have ended but for the pages that they have made stale
  * @probe: the task that finds out whether the lease notices openers
  * @probed: it does
  * @begun: epochs begun
@@ -135,7 +133,6 @@ struct floop_guard {
 	unsigned int changes;
 	bool unsettled;
 	wait_queue_head_t ended;
-	atomic_t stale;
 	struct task_struct *probe;
 	bool probed;
 	unsigned long begun;

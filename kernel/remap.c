@@ -16,7 +16,6 @@
 #include "device.h"
 #include "fill.h"
 #include "guard.h"
-#include "lane.h"
 #include "image.h"
 #include "names.h"
 #include "remap.h"
@@ -24,12 +23,14 @@
 #include "times.h"
 #include "trace.h"
 
-/* Memory in reserve for so many I/Os of an image; more find some elsewhere. */
+/* Mempool reserve of an image; without memory, more take the file path. */
 #define RESERVE		16
 /* A CPU keeps so many for its next I/O. KASAN wants to see them freed. */
 #define STOCK		(IS_ENABLED(CONFIG_KASAN) ? 0 : 32)
 
 static struct kmem_cache *remap_cache;
+/* For what waits for pages; others wait for it, so nothing else runs there. */
+static struct workqueue_struct *stale_wq;
 
 /**
  * struct remap - what a bio said before it was pointed elsewhere
@@ -67,7 +68,7 @@ struct remap {
  */
 static DEFINE_PER_CPU(struct remap *, stock);
 
-static struct remap *take(struct floop_image *image, blk_opf_t opf)
+static struct remap *take(struct floop_image *image)
 {
 	struct remap *remap;
 
@@ -78,8 +79,7 @@ static struct remap *take(struct floop_image *image, blk_opf_t opf)
 	preempt_enable();
 	if (likely(remap))
 		return remap;
-	return mempool_alloc(&image->remaps,
-			     opf & REQ_NOWAIT ? GFP_NOWAIT : GFP_NOIO);
+	return mempool_alloc(&image->remaps, GFP_NOWAIT | __GFP_NOWARN);
 }
 
 static bool put_in_stock(struct remap *remap)
@@ -124,18 +124,22 @@ static void empty_stock(void)
 	}
 }
 
-/* The reference of the guard is not given back by this. */
-static inline void forget(struct remap *remap)
+static inline void unprotect(struct remap *remap)
 {
-	struct floop_image *image = remap->image;
-
 	if (remap->frozen_out) {
-		struct super_block *sb = file_inode(image->file)->i_sb;
+		struct super_block *sb = file_inode(remap->image->file)->i_sb;
 
 		__sb_writers_acquired(sb, SB_FREEZE_WRITE);
 		sb_end_write(sb);
 	}
-	give_back(image, remap);
+	remap->frozen_out = false;
+}
+
+/* The reference of the guard is not given back by this. */
+static inline void forget(struct remap *remap)
+{
+	unprotect(remap);
+	give_back(remap->image, remap);
 }
 
 static void finish(struct bio *bio)
@@ -148,6 +152,8 @@ static void finish(struct bio *bio)
 	bio->bi_iter = remap->iter;
 	/* The disk has told of its own; this is the device's. */
 	bio_set_flag(bio, BIO_TRACE_COMPLETION);
+	/* What the disk's policies have counted isn't counted off twice. */
+	bio->bi_flags &= ~(BIT(BIO_QOS_THROTTLED) | BIT(BIO_QOS_MERGED));
 	if (remap->start)
 		bdev_end_io_acct(bio->bi_bdev, bio_op(bio), bio_sectors(bio),
 				 remap->start);
@@ -197,9 +203,7 @@ static void stale_work(struct work_struct *work)
 
 	drop_stale(remap->image, pos, pos + remap->iter.bi_size - 1);
 	finish(remap->bio);
-	/* The image may be gone from here on; only its address is used. */
-	if (atomic_dec_and_test(&guard->stale))
-		wake_up_var(&guard->stale);
+	percpu_ref_put(&guard->users);
 }
 
 static bool is_stale(struct remap *remap, struct bio *bio)
@@ -215,20 +219,17 @@ static void remap_end(struct bio *bio)
 	struct floop_guard *guard = &remap->image->guard;
 
 	if (unlikely(is_stale(remap, bio))) {
-		/*
-		 * On the disk it is done: who changes the file need not wait for
-		 * the pages, whose owners may wait for them.
-		 */
-		atomic_inc(&guard->stale);
+		/* The disk has it: don't keep a freeze waiting for pages. */
+		unprotect(remap);
 		remap->bio = bio;
 		INIT_WORK(&remap->stale_work, stale_work);
-		queue_work(remap->image->lanes->wq, &remap->stale_work);
-	} else {
-		finish(bio);
+		queue_work(stale_wq, &remap->stale_work);
+		return;
 	}
+	finish(bio);
 	/*
 	 * Last: without it the image may be gone, and with it the bio set that
-	 * the bio came from. @stale holds the image as well.
+	 * the bio came from.
 	 */
 	percpu_ref_put(&guard->users);
 }
@@ -252,8 +253,7 @@ static bool protect(struct floop_image *image)
 /* Can this bio be served in parts? Part of one that may not wait is none. */
 static bool may_split(struct bio *bio)
 {
-	return !(bio->bi_opf & (REQ_NOWAIT | REQ_POLLED | REQ_PREFLUSH |
-				REQ_ATOMIC));
+	return !(bio->bi_opf & (REQ_NOWAIT | REQ_PREFLUSH | REQ_ATOMIC));
 }
 
 /*
@@ -361,8 +361,7 @@ static void submit(struct floop_image *image, struct bio *bio,
  *	front is alike, the rest has been submitted again and @bio is set to the
  *	front
  *
- * Context: Process context, in ->submit_bio. Waits for memory of a reserve,
- * which comes back as I/O completes; with REQ_NOWAIT it doesn't wait.
+ * Context: Process context, in ->submit_bio. Doesn't wait.
  * Return: false if it has to go through the file system.
  */
 bool floop_remap(struct floop_image *image, struct bio **bio)
@@ -391,12 +390,10 @@ bool floop_remap(struct floop_image *image, struct bio **bio)
 	if (disk == FLOOP_NOWHERE)
 		goto unmapped;
 
-	remap = take(image, opf);
-	if (unlikely(!remap)) {
-		percpu_ref_put(&guard->users);
-		bio_wouldblock_error(*bio);
-		return true;
-	}
+	/* Not with the guard held: the file path may wait for memory. */
+	remap = take(image);
+	if (unlikely(!remap))
+		goto unmapped;
 	remap->image = image;
 	remap->frozen_out = op_is_write(opf) && !image->is_bdev &&
 			    bio_sectors(*bio) &&
@@ -460,10 +457,17 @@ void floop_remap_free(struct floop_image *image)
  */
 int floop_remap_init(void)
 {
+	stale_wq = alloc_workqueue(FLOOP_NAME "_stale",
+				   WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	if (!stale_wq)
+		return -ENOMEM;
 	remap_cache = kmem_cache_create(FLOOP_NAME "_remap",
 					sizeof(struct remap), 0,
 					SLAB_HWCACHE_ALIGN, NULL);
-	return remap_cache ? 0 : -ENOMEM;
+	if (remap_cache)
+		return 0;
+	destroy_workqueue(stale_wq);
+	return -ENOMEM;
 }
 
 /**
@@ -471,6 +475,7 @@ int floop_remap_init(void)
  */
 void floop_remap_exit(void)
 {
+	destroy_workqueue(stale_wq);
 	empty_stock();
 	kmem_cache_destroy(remap_cache);
 }
