@@ -91,41 +91,70 @@ static bool find_block(struct inode *inode, sector_t block, sector_t *disk)
 	return !bmap(inode, disk) && *disk;
 }
 
+static sector_t seek(struct batch *batch, sector_t pos, int whence)
+{
+	loff_t found;
+
+	batch->looks++;
+	found = vfs_llseek(batch->image->file, (loff_t)pos << SECTOR_SHIFT,
+			   whence);
+	return found < 0 ? FLOOP_NOWHERE :
+			   max_t(sector_t, pos, found >> SECTOR_SHIFT);
+}
+
+/* What is known of holes is true until something is written, or changed. */
+static void see_what_is_new(struct floop_fill *fill)
+{
+	unsigned long wrote = READ_ONCE(fill->wrote);
+
+	if (fill->seen != wrote) {
+		fill->gap_end = 0;
+		fill->data_end = 0;
+		fill->seen = wrote;
+	}
+	/* What was written by then, the file system finds. */
+	smp_rmb();
+}
+
 /*
  * Where data begins, at @pos or behind it; FLOOP_NOWHERE if there is none. The
- * answer is kept until something is written: to find it, the file system walks
- * over all the holes and unwritten extents that come before, and the next chunk
- * would have it walk there again.
+ * answer is kept: to find it, the file system walks over all the holes and
+ * unwritten extents that come before, and would do so again for the next chunk.
  */
 static sector_t next_data(struct batch *batch, sector_t pos)
 {
 	struct floop_fill *fill = &batch->image->fill;
-	unsigned long wrote = READ_ONCE(fill->wrote);
-	loff_t data;
 
-	if (pos >= fill->gap && pos < fill->gap_end &&
-	    fill->gap_wrote == wrote)
-		return fill->gap_end;
-	/* What was written by now, the file system finds. */
-	smp_rmb();
-	batch->looks++;
-	data = vfs_llseek(batch->image->file, (loff_t)pos << SECTOR_SHIFT,
-			  SEEK_DATA);
-	fill->gap = pos;
-	fill->gap_end = data < 0 ? FLOOP_NOWHERE :
-				   max_t(sector_t, pos, data >> SECTOR_SHIFT);
-	fill->gap_wrote = wrote;
+	see_what_is_new(fill);
+	if (pos >= fill->data && pos < fill->data_end)
+		return pos;
+	if (pos < fill->gap || pos >= fill->gap_end) {
+		fill->gap_end = seek(batch, pos, SEEK_DATA);
+		fill->gap = pos;
+	}
 	return fill->gap_end;
+}
+
+/* Where a hole begins behind @pos, where there is data. Kept likewise. */
+static sector_t next_hole(struct batch *batch, sector_t pos)
+{
+	struct floop_fill *fill = &batch->image->fill;
+
+	see_what_is_new(fill);
+	if (pos < fill->data || pos >= fill->data_end) {
+		fill->data_end = seek(batch, pos, SEEK_HOLE);
+		fill->data = pos;
+	}
+	return fill->data_end;
 }
 
 /* Returns false if the batch has no more room, or the epoch has ended. */
 static bool look_up_gap(struct batch *batch, sector_t pos, sector_t end,
 			unsigned long epoch)
 {
-	struct file *file = batch->image->file;
-	struct inode *inode = file_inode(file);
+	struct inode *inode = file_inode(batch->image->file);
 	unsigned int shift = inode->i_blkbits - SECTOR_SHIFT;
-	loff_t data;
+	sector_t hole;
 
 	while (pos < end) {
 		if (!floop_guard_in_epoch(&batch->image->guard, epoch))
@@ -133,12 +162,8 @@ static bool look_up_gap(struct batch *batch, sector_t pos, sector_t end,
 		pos = next_data(batch, pos);
 		if (pos >= end)
 			return true;
-		batch->looks++;
-		data = vfs_llseek(file, (loff_t)pos << SECTOR_SHIFT, SEEK_HOLE);
-		if (data < 0)
-			return true;
-		data = min_t(sector_t, data >> SECTOR_SHIFT, end);
-		while (pos < data) {
+		hole = min(next_hole(batch, pos), end);
+		while (pos < hole) {
 			sector_t block = pos >> shift, disk;
 
 			batch->looks++;
@@ -156,7 +181,7 @@ static bool look_up_gap(struct batch *batch, sector_t pos, sector_t end,
 			pos = (block + 1) << shift;
 			cond_resched();
 		}
-		pos = max_t(sector_t, pos, data);
+		pos = max(pos, hole);
 	}
 	return true;
 }
@@ -343,6 +368,7 @@ int floop_fill_start(struct floop_image *image)
 	fill->full = false;
 	fill->backoff = 0;
 	fill->gap_end = 0;
+	fill->data_end = 0;
 	rcu_assign_pointer(fill->todo, todo);
 	enable_delayed_work(&fill->work);
 	return 0;
@@ -378,8 +404,10 @@ void floop_fill_stop(struct floop_image *image)
  */
 void floop_fill_kick(struct floop_image *image)
 {
-	if (!image->is_bdev)
-		floop_guard_queue(&image->fill.work, 0);
+	if (image->is_bdev)
+		return;
+	image->fill.backoff = 0;
+	floop_guard_queue(&image->fill.work, 0);
 }
 
 /**
@@ -398,9 +426,21 @@ void floop_fill_again(struct floop_image *image)
 					 lockdep_is_held(&image->guard.map.lock));
 	if (todo)
 		bitmap_fill(todo->bits, todo->chunks);
-	/* Others may have filled what was a gap. */
-	WRITE_ONCE(fill->wrote, fill->wrote + 1);
+	floop_fill_changed(image);
 	WRITE_ONCE(fill->full, false);
+}
+
+/**
+ * floop_fill_changed() - forget what is known of holes
+ * @image: an image that somebody has changed, we or others
+ *
+ * Context: Any.
+ */
+void floop_fill_changed(struct floop_image *image)
+{
+	struct floop_fill *fill = &image->fill;
+
+	WRITE_ONCE(fill->wrote, READ_ONCE(fill->wrote) + 1);
 }
 
 /**
@@ -435,7 +475,7 @@ void floop_fill_wrote(struct floop_image *image, sector_t pos, sector_t nr)
 		 * Two at once may count as one: either was written before it is
 		 * counted, so who sees the count finds both.
 		 */
-		WRITE_ONCE(fill->wrote, READ_ONCE(fill->wrote) + 1);
+		floop_fill_changed(image);
 		/* Before the mark: who takes that away sees the count. */
 		smp_wmb();
 		mark(todo, pos, nr);

@@ -31,10 +31,12 @@ struct floop_todo {
  * @near: the sector that was missed last
  * @full: the map has all the memory that it may
  * @backoff: how long to wait after a failure, in jiffies; 0 after a success
- * @wrote: changes with each write through the file system
- * @gap: the file has no data from @gap up to @gap_end, in sectors,
- * @gap_end: if @wrote
- * @gap_wrote: is still this; all three are the work's own
+ * @wrote: changes with each write through the file system, and each change
+ * @gap: the file has no data from here up to @gap_end, in sectors,
+ * @gap_end: if @wrote is still @seen
+ * @data: the file has nothing but data from here up to @data_end, in sectors,
+ * @data_end: if @wrote is still @seen
+ * @seen: what @wrote was; all five are the work's own
  * @work: looks up what is to be looked up
  */
 struct floop_fill {
@@ -45,7 +47,9 @@ struct floop_fill {
 	unsigned long wrote;
 	sector_t gap;
 	sector_t gap_end;
-	unsigned long gap_wrote;
+	sector_t data;
+	sector_t data_end;
+	unsigned long seen;
 	struct delayed_work work;
 };
 
@@ -54,6 +58,7 @@ int floop_fill_start(struct floop_image *image);
 void floop_fill_stop(struct floop_image *image);
 void floop_fill_kick(struct floop_image *image);
 void floop_fill_again(struct floop_image *image);
+void floop_fill_changed(struct floop_image *image);
 void floop_fill_missed(struct floop_image *image, sector_t pos);
 void floop_fill_wrote(struct floop_image *image, sector_t pos, sector_t nr);
 

@@ -460,7 +460,9 @@ void floop_guard_change_end(struct floop_image *image, sector_t pos,
 	if (!floop_rule_holds(FLOOP_RULE_CHANGES))
 		return;
 	mutex_lock(&guard->map.lock);
-	if (!floop_map_remove(&guard->map, pos, nr))
+	if (floop_map_remove(&guard->map, pos, nr))
+		floop_fill_changed(image);
+	else
 		floop_fill_again(image);
 	mutex_unlock(&guard->map.lock);
 
@@ -580,7 +582,6 @@ void floop_guard_stop(struct floop_image *image)
 		return;
 
 	end_mapped(image);
-	wait_var_event(&guard->stale, !atomic_read_acquire(&guard->stale));
 	cancel_delayed_work_sync(&guard->begin_work);
 	cancel_delayed_work_sync(&guard->resume_work);
 	cancel_delayed_work_sync(&guard->pages_work);
@@ -621,6 +622,7 @@ int floop_guard_make(struct floop_image *image)
 		percpu_ref_exit(&guard->users);
 		return err;
 	}
+	guard->why_not = FLOOP_UNMAPPED_OFF;
 	spin_lock_init(&guard->lock);
 	init_waitqueue_head(&guard->ended);
 	INIT_DELAYED_WORK(&guard->begin_work, begin_work);
@@ -739,9 +741,12 @@ void floop_guard_doubt(struct floop_image *image)
 /**
  * floop_guard_queue() - have background work done
  * @work: what nobody waits for
- * @delay: in how many jiffies
+ * @delay: in how many jiffies, if it isn't pending already; 0: at once
  */
 void floop_guard_queue(struct delayed_work *work, unsigned long delay)
 {
-	queue_delayed_work(begin_wq, work, delay);
+	if (delay)
+		queue_delayed_work(begin_wq, work, delay);
+	else
+		mod_delayed_work(begin_wq, work, 0);
 }
