@@ -168,6 +168,8 @@ bool floop_rw(struct floop_io *io, bool wait, struct bio_list *batch)
 	ssize_t ret;
 
 	floop_rw_iter(io, &iter);
+	/* As much as a system call may ask for; the rest follows. */
+	iov_iter_truncate(&iter, MAX_RW_COUNT);
 	*iocb = (struct kiocb) {
 		.ki_filp = file,
 		.ki_pos = floop_rw_pos(io),
