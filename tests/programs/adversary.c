@@ -242,6 +242,7 @@ static void attack(struct adversary *a)
 		if (gate == OBTAIN && obtained < arena->round) {
 			obtain_all(a);
 			obtained = arena->round;
+			quiet = false;
 			arena->ready++;
 		} else if (gate == UNCOUNTED || gate == ANY) {
 			act(a, gate);
@@ -499,20 +500,34 @@ static void close_gate(void)
 	}
 }
 
+/* One thing; through what isn't counted, rather one that was ever granted */
+static uint64_t one_op(struct rng *r, enum gate gate, uint64_t allowed)
+{
+	unsigned int i, tries;
+
+	for (tries = 0; tries < 8; tries++) {
+		i = pick_op(r, allowed);
+		if (gate != UNCOUNTED || arena->counts[i][NEITHER].ok)
+			break;
+	}
+	return 1ULL << i;
+}
+
 /* Let them do what they like for a while, or one thing again and again. */
 static void burst(struct rng *r, enum gate gate, uint64_t allowed)
 {
-	uint64_t silent = allowed & silent_ops;
-
-	unsigned long most = arena->granted + 1 + below(r, 100);
+	uint64_t silent = allowed & silent_ops, number = 1 + below(r, 100);
+	unsigned long most = arena->granted + number;
+	unsigned long end = arena->operations + 4 * number;
 	double begin = seconds();
 
 	/* Mostly what needs no open and breaks no delegation */
 	if (gate == UNCOUNTED && silent && below(r, 4))
 		allowed = silent;
-	arena->ops = below(r, 3) ? allowed : 1ULL << pick_op(r, allowed);
+	arena->ops = below(r, 3) ? allowed : one_op(r, gate, allowed);
 	arena->gate = (int)gate;
-	while (arena->granted < most && seconds() < begin + 2) {
+	while (arena->granted < most && arena->operations < end &&
+	       seconds() < begin + 2) {
 		look_after_children();
 		usleep(1000);
 	}
@@ -577,9 +592,9 @@ static void report(double took)
 {
 	unsigned int i, j;
 
-	printf("seed %ju: %.1f s: %lu operations (%.0f a second) in %lu bursts, attached %lu times; mapped I/O %ju, by the file %ju\n",
+	printf("seed %ju: %.1f s: %lu operations, %lu granted (%.0f a second) in %lu bursts, attached %lu times; mapped I/O %ju, by the file %ju\n",
 	       (uintmax_t)seed, took, arena->operations,
-	       (double)arena->operations / took, bursts, rounds,
+	       arena->granted, (double)arena->operations / took, bursts, rounds,
 	       (uintmax_t)ios[0], (uintmax_t)ios[1]);
 	printf("the device: %lu reads, %lu writes, %lu flushes, %lu discards; %lu cut short, by right; root wrote %lu MiB; a page was older for a moment %lu times; no space at once: %lu times; waited %.1f s\n",
 	       reads, writes, flushes, discards, cut_short, kept_bytes >> 20,
