@@ -220,7 +220,7 @@ static void be_quiet(struct adversary *a)
 	for (i = 0; i < SLOTS; i++) {
 		struct desc *d = &a->slots[i];
 
-		if (is_counted(d))
+		if (is_counted(d) || (d->access == PATH && below(&a->r, 2)))
 			descriptor_release(a, d);
 		if (!d->used && below(&a->r, 2))
 			descriptor_obtain(a, d, false, UNCOUNTED);

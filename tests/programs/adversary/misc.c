@@ -66,7 +66,6 @@ static int op_ioctl(struct adversary *a, int fd)
 {
 	static const unsigned long cmds[] = {
 		_IOC(_IOC_READ, 'f', 3, 8),	/* EXT4_IOC_GETVERSION */
-		_IOC(_IOC_WRITE, 'f', 4, 8),	/* EXT4_IOC_SETVERSION */
 		_IOC(_IOC_READ, 'v', 1, 8),	/* FS_IOC_GETVERSION */
 		_IOC(_IOC_WRITE, 'v', 2, 8),	/* FS_IOC_SETVERSION */
 		_IO('f', 9),			/* EXT4_IOC_MIGRATE */
