@@ -67,7 +67,7 @@ KERNELS = ("lts", "stable")
 MODES = ("side-by-side", "drop-in", "in-tree")
 MODE_OPTIONS = {"side-by-side": [], "drop-in": ["--drop-in"], "in-tree": ["--no-module"]}
 # Environment variables that cases know: how long to go on, where random numbers begin, what to do.
-PASSED_ON = ("LONG", "SEED", "DEVICES", "RULES")
+PASSED_ON = ("LONG", "SEED", "DEVICES", "RULES", "FILESYSTEMS", "OPTIONS")
 DEBUG_SLOWER = 6  # how much longer a case may take on the debug kernel
 
 

@@ -643,21 +643,29 @@ static const struct {
 	{ "chmod", PATH }, { "read", RDONLY },
 };
 
+static uint64_t op_bit(const char *name)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr_ops; i++)
+		if (!strcmp(ops[i].name, name))
+			return 1ULL << i;
+	return 0;
+}
+
 /* The first that has not, or -1 */
 static int unmet(uint64_t allowed)
 {
-	unsigned int i, j;
+	unsigned int i;
 
 	for (i = 0; i < sizeof(demands) / sizeof(*demands); i++) {
+		uint64_t bit = allowed & op_bit(demands[i].op);
 		enum access access = demands[i].access;
 
 		if (uncounted_only && access != NEITHER && access != PATH)
 			continue;
-		for (j = 0; j < nr_ops; j++)
-			if (allowed & 1ULL << j &&
-			    !strcmp(ops[j].name, demands[i].op) &&
-			    !arena->counts[j][access].ok)
-				return (int)i;
+		if (bit && !arena->counts[__builtin_ctzll(bit)][access].ok)
+			return (int)i;
 	}
 	return -1;
 }
@@ -816,8 +824,13 @@ static void run_all(double limit, uint64_t most, uint64_t allowed)
 
 	pthread_create(&watchdog, NULL, watchdog_thread, NULL);
 	pthread_create(&vulture, NULL, vulture_thread, task_new("vulture", 0));
-	while (!is_over(begin, limit, most, allowed))
-		round_of(&r, allowed);
+	while (!is_over(begin, limit, most, allowed)) {
+		uint64_t late = 0;
+
+		if (seconds() > begin + limit || arena->operations >= most)
+			late = op_bit(demands[unmet(allowed)].op);
+		round_of(&r, late ? late : allowed);
+	}
 	arena->stopping = true;
 	pthread_join(vulture, NULL);
 	end_all();

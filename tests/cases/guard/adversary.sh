@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: whatever the image's owner, another user and a container's root do through every kind of descriptor of it, obtained before the attach and after (modes 0 to 3, O_PATH, /proc/self/fd, SCM_RIGHTS, io_uring, overlays), the device reads nothing of others, nothing of it lands in others' files, and what it was given stays
 # modes: side-by-side
-# timeout: 300
+# timeout: 500
 . tests/guest/lib.sh
 . tests/programs/lib.sh
 programs loopdev adversary
 seed
 
+# By hand: FILESYSTEMS=xfs OPTIONS="-a uncounted -k dedupe,sync" LONG=10
 # What becomes free is to be taken soon: a small file system with little room.
 begin() {
 	local options=() leave=$((48 << 20)) free
@@ -31,6 +32,7 @@ map_images
 modprobe overlay
 [ ! -e /proc/sys/kernel/io_uring_disabled ] || echo 0 >/proc/sys/kernel/io_uring_disabled
 [ ! -e /proc/sys/kernel/unprivileged_userns_clone ] || echo 1 >/proc/sys/kernel/unprivileged_userns_clone
+read -ra options <<<"${OPTIONS-}"
 chmod 0755 "$WORK"
 MNT=$WORK/small
 carve "$(the_disk 1)" small 0 400
@@ -38,7 +40,7 @@ for fs in ${FILESYSTEMS-ext4 xfs}; do
 	echo "--- $fs"
 	begin "$fs"
 	later end
-	adversary -s "$SEED" -t "$(more 25)" ${OPTIONS-} "$DEV" "$MNT/image"
+	adversary -s "$SEED" -t "$(more 25)" "${options[@]}" "$DEV" "$MNT/image"
 	unmount "$MNT"
 	check "the file system" fsck_of "$fs" /dev/mapper/small
 done
