@@ -135,9 +135,23 @@ end_fs
 
 # Without delayed allocation, data is journalled where chattr +j asks for it
 fs=ext4
-begin_fs $fs
+begin_fs $fs -b 4096
 unmount "$MNT"
 mount -o nodelalloc /dev/mapper/below "$MNT"
+# EXT4_IOC_MIGRATE, of a file that is small enough, and in one piece
+written "$MNT/small" 48k 4
+chattr -e "$MNT/small"
+begin_uncounted -u 1000 small 48k 4
+is "$fs: EXT4_IOC_MIGRATE through the descriptor" "$(ask migrate)" ok
+matches "$fs: extents" "$(lsattr "$image")" "*e*$image"
+check "$fs: what it has" pattern check -d -q -s 4 "$dev" 48k
+check "$fs: written" pattern write -d -q -s 5 "$dev" 48k
+wait_mapped "$dev"
+goes_mapped "$fs: with extents" "$dev"
+drop_caches
+check "$fs: the file" pattern check -q -s 5 "$image" 48k
+end_uncounted
+
 begin_uncounted image 8M 1
 flag i
 flag a
@@ -151,18 +165,5 @@ wait_mapped "$dev"
 check "$fs: +j: the device" pattern check -d -q -s 3 "$dev" 4M
 drop_caches
 check "$fs: +j: the file" pattern check -q -s 3 "$image" 4M
-end_uncounted
-
-written "$MNT/small" 48k 4
-chattr -e "$MNT/small"
-begin_uncounted -u 1000 small 48k 4
-is "$fs: EXT4_IOC_MIGRATE through the descriptor" "$(ask migrate)" ok
-matches "$fs: extents" "$(lsattr "$image")" "*e*$image"
-check "$fs: what it has" pattern check -d -q -s 4 "$dev" 48k
-check "$fs: written" pattern write -d -q -s 5 "$dev" 48k
-wait_mapped "$dev"
-goes_mapped "$fs: with extents" "$dev"
-drop_caches
-check "$fs: the file" pattern check -q -s 5 "$image" 48k
 end_uncounted
 end_fs
