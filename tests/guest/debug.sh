@@ -16,23 +16,29 @@ load_debug() {
 	load_module "${MODULE_FILE%/*}/floop-debug.ko"
 }
 
+# window_bits NAME... - as a number
+window_bits() {
+	local bits=0 name line
+	for name; do
+		line=$(sed -n '/^enum floop_window {/,/^}/s/^\tFLOOP_WINDOW_\(.*\),$/\1/p' \
+			kernel/rules.h | grep -n -x "$name") || fail "no window $name"
+		bits=$((bits | 1 << (${line%%:*} - 1)))
+	done
+	echo "$bits"
+}
+
 # window MILLISECONDS NAME... - at these points in the driver (kernel/rules.h)
-# it waits that long, so that what can happen meanwhile happens. None: nowhere
+# it waits that long, or until it is told otherwise. None: nowhere
 window() {
-	local parameters=/sys/module/$MODULE/parameters bits=0 name
+	local parameters=/sys/module/$MODULE/parameters
 	echo "$1" >"$parameters/window_ms"
 	shift
-	for name; do
-		case $name in
-		RESUME) bits=$((bits | 1 << 0)) ;;
-		END) bits=$((bits | 1 << 1)) ;;
-		REMAP) bits=$((bits | 1 << 2)) ;;
-		GROW) bits=$((bits | 1 << 3)) ;;
-		BEGIN) bits=$((bits | 1 << 4)) ;;
-		FILL) bits=$((bits | 1 << 5)) ;;
-		DRAIN) bits=$((bits | 1 << 6)) ;;
-		*) fail "window: what is $name?" ;;
-		esac
-	done
-	echo "$bits" >"$parameters/windows"
+	window_bits "$@" >"$parameters/windows"
+}
+
+# in_window NAME - does somebody wait there now?
+in_window() {
+	local waits
+	waits=$(cat "/sys/module/$MODULE/parameters/window_waits")
+	[ $((waits & $(window_bits "$1"))) != 0 ]
 }

@@ -20,10 +20,10 @@ for fs in ext4 xfs; do
 		exec 8<"$dev"
 		loopdev autoclear "$dev"
 		udev_settle
-		window 500 REMAP
+		window 2000 REMAP
 		echo "$mapping" >"/sys/block/${dev#/dev/}/loop/mapping" 8<&- &
 		switcher=$!
-		wait_until 20 waits_in "$switcher" 'msleep\|floop_window'
+		wait_until 20 in_window REMAP
 		exec 8<&-
 		wait "$switcher" || fail "$fs: mapping was not set to $mapping"
 		wait_until 20 unbound "$dev"

@@ -11,23 +11,31 @@ load_debug
 . tests/guest/guard.sh
 programs loopdev pattern other
 
-resumes() {
-	cat /proc/[0-9]*/stack 2>/dev/null | grep -q resume_work
-}
-
 # meanwhile - an opener, once the pause of a discard is about to end
 meanwhile() {
 	wait_mapped "$dev" 6
 	check "$fs: a discard" blkdiscard -o 1M -l 64k "$dev"
-	wait_until 20 resumes
+	wait_until 20 in_window RESUME
 	check "$fs: an opener meanwhile" \
 		timeout 60 "$WORK/bin/other" nonblock rw "$MNT/image"
 }
 
+# go_on - and wait again the next time
+go_on() {
+	window 0
+	wait_until 20 out_of_window
+	window 5000 RESUME
+}
+
+out_of_window() {
+	! in_window RESUME
+}
+
 for fs in ext4 xfs; do
 	begin_mapped "$fs" 8M
-	window 3000 RESUME
+	window 5000 RESUME
 	meanwhile
+	go_on
 	wait_mapped "$dev" 6
 	check "$fs: a read" pattern check -d -q -s 1 -o 4M "$dev" 4M
 	loopdev detach "$dev" &
@@ -49,6 +57,7 @@ for fs in ext4 xfs; do
 	for _ in 1 2 3; do
 		meanwhile
 		check "$fs: a write" pattern write -d -q -s 2 -o 4M "$dev" 4M
+		go_on
 	done
 	window 0
 	wait_mapped "$dev" 6

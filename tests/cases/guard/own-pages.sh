@@ -1,0 +1,25 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: on ext4 without extents and with blocks smaller than a page, where a write to a hole goes through the page cache for a moment, mapped writes to the same pages do no harm: no flush fails, and all is there
+# modes: side-by-side
+# machines: stable-side-by-side lts-side-by-side
+# cpus: 2
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+. tests/guest/guard.sh
+programs loopdev pattern onepage
+
+fs=ext4
+begin_fs $fs -b 1024 -O ^extent,^64bit
+mkimage 1M "$MNT/image" >/dev/null
+dev=$(attach "$MNT/image")
+for ((page = 0; page < 256; page++)); do
+	echo "pwrite -q $((page * 4096)) 1024"
+done | xfs_io -d "$dev" >/dev/null
+wait_until 20 maps "$dev" $((256 << 10))
+mapped=$(ios "$dev" mapped)
+check "writers of different blocks of one page" onepage "$dev" 1M "$(more 6)"
+[ "$(ios "$dev" mapped)" -gt $((mapped + 100)) ] ||
+	fail "hardly anything was mapped"
+detach "$dev"
+end_fs
