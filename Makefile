@@ -42,6 +42,12 @@ test-debug: cli setup
 	scripts/debug-kernel.sh stable
 	@$(VENV)/pytest tests --debug-kernel $(ARGS)
 
+## test-catches: that the tests notice the bugs of tests/planted/ (takes long); ONLY="rule-DRAIN ..."
+.PHONY: test-catches
+test-catches: cli setup
+	scripts/debug-kernel.sh stable
+	@$(VENV)/python tests/planted/run.py $(ONLY)
+
 ## model: that the guard's protocol holds, in every state of a model of it
 .PHONY: model
 model: setup-host

@@ -1,0 +1,35 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: blocks that have been looked up, and are others' by the time that they would go into the map, don't go there
+# modes: side-by-side
+# module: debug
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+. tests/guest/debug.sh
+load_debug
+. tests/guest/guard.sh
+programs loopdev pattern
+
+for fs in ext4 xfs; do
+	begin_fs "$fs"
+	written "$MNT/image" 8M 1
+	window 20000 FILL
+	dev=$(attach "$MNT/image")
+	wait_until 20 in_window FILL
+	# The image moves: what was its own is somebody else's
+	check "$fs: cut" xfs_io -c "truncate 0" -c "truncate 8m" "$MNT/image"
+	free=$(($(stat -f -c '%a * %S' "$MNT") >> 20))
+	check "$fs: a file in its place" written "$MNT/neighbour" 8M 7
+	check "$fs: and another" fallocate -l $((free - 40))M "$MNT/filler"
+	check "$fs: written again" written "$MNT/image" 8M 2
+	window 0
+	wait_mapped "$dev"
+	check "$fs: what the device has" pattern check -d -q -s 2 "$dev" 8M
+	check "$fs: a write to it" pattern write -d -q -b 64k -s 3 "$dev" 8M
+	drop_caches
+	check "$fs: the neighbour is as it was" \
+		pattern check -q -s 7 "$MNT/neighbour" 8M
+	check "$fs: the image" pattern check -q -b 64k -s 3 "$MNT/image" 8M
+	detach "$dev"
+	end_fs
+done
