@@ -13,6 +13,8 @@
 #include <fcntl.h>
 #include <linux/bpf.h>
 #include <linux/btf.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -174,6 +176,20 @@ static int has_lsm(void)
 	return !!strstr(list, "bpf");
 }
 
+/* What is refused to "stress" is refused to us by that name, and not by ours. */
+static void see_it_refuse(void)
+{
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || flock(fd, LOCK_UN))
+		die("it refuses what it should not: %s", strerror(errno));
+	prctl(PR_SET_NAME, "stress");
+	if (!flock(fd, LOCK_UN) || errno != EACCES)
+		die("it doesn't refuse");
+	prctl(PR_SET_NAME, "refuse");
+	close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	uint32_t hook = has_lsm() ? function_id("bpf_lsm_file_lock") : 0;
@@ -186,6 +202,7 @@ int main(int argc, char **argv)
 	attr.raw_tracepoint.prog_fd = (uint32_t)load(hook);
 	if (bpf(BPF_RAW_TRACEPOINT_OPEN, &attr) < 0)
 		die("attaching it: %s", strerror(errno));
+	see_it_refuse();
 	puts("refusing");
 	fflush(stdout);
 	pause();
