@@ -25,26 +25,64 @@ MEMORY = 2000  # MiB
 # Who else is there, while I/O goes on.
 OPENERS = "IOS=1 OPENERS=2"
 READER = "IOS=2 OPENERS=1 READS FAILS=1"
+UNSEEN = "IOS=2 OPENERS=0 READERS=2"
+UNSEEN_OPENER = "IOS=1 OPENERS=1 READERS=1"
+UNCOUNTED = "IOS=2 OPENERS=0 UNCOUNTED=1"
+UNCOUNTED_OPENER = "IOS=1 OPENERS=1 UNCOUNTED=1"
+UNCOUNTED_WAITS = "IOS=1 OPENERS=0 UNCOUNTED=1 CAN_ATOMIC"
+SWAPEXT = "IOS=2 OPENERS=0 SWAPS=1"
+ATOMIC = "IOS=2 OPENERS=0 ATOMICS=1"
+READ_ONLY = "IOS=2 OPENERS=0 UNCOUNTED=1 READ_ONLY"
+READ_ONLY_OPENER = "IOS=1 OPENERS=1 UNCOUNTED=1 READ_ONLY"
+READ_ONLY_WAITS = "IOS=1 OPENERS=1 UNCOUNTED=1 READ_ONLY CAN_ATOMIC LOOKS"
+READ_ONLY_ATOMIC = "IOS=2 OPENERS=0 ATOMICS=1 READ_ONLY"
+FLAGS = "IOS=2 OPENERS=0 FLAGS=1"
+FLAGS_STOP = "IOS=1 OPENERS=1 LOOKS FLAGS=1 STOPS=1 RESTART"
 CHANGE = "IOS=1 OPENERS=1 DISCARDS=1"
 CHANGES = "IOS=1 OPENERS=0 DISCARDS=2"
+CHANGE_FAILS = "IOS=0 OPENERS=1 DISCARDS=1 FAILS=1"
 FREEZE = "IOS=2 OPENERS=0 FREEZES=1"
+FREEZE_UNSEEN = "IOS=1 OPENERS=0 READERS=1 FREEZES=1"
 FREEZE_CHANGE = "IOS=1 OPENERS=0 DISCARDS=1 FREEZES=1"
 FREEZE_OPENER = "IOS=1 OPENERS=1 FREEZES=1"
-STOP = "IOS=1 OPENERS=1 STOPS=1"
+STOP = "IOS=1 OPENERS=1 STOPS=1 RESTART"
 STOP_CHANGE = "IOS=1 OPENERS=0 DISCARDS=1 STOPS=1 RESTART"
-READ_ONLY = "IOS=2 OPENERS=1 READ_ONLY"
+STOP_BOTH = "IOS=0 OPENERS=1 LOOKS DISCARDS=1 STOPS=1"
+CLOSE = "IOS=1 OPENERS=1 CLOSES=1"
+CLOSE_UNSEEN = "IOS=2 OPENERS=0 READERS=1 CLOSES=1"
+CLOSE_CHANGE = "IOS=0 OPENERS=1 LOOKS DISCARDS=1 CLOSES=1"
+STORE = "IOS=1 OPENERS=1 LOOKS STORES=1"
 
 HOLDS = {
     "openers": OPENERS,
     "reader": READER,
+    "unseen": UNSEEN,
+    "unseen-opener": UNSEEN_OPENER,
+    "uncounted": UNCOUNTED,
+    "uncounted-opener": UNCOUNTED_OPENER,
+    "uncounted-waits": UNCOUNTED_WAITS,
+    "atomic": ATOMIC,
+    "swapext": SWAPEXT,
+    "read-only": READ_ONLY,
+    "read-only-opener": READ_ONLY_OPENER,
+    "read-only-waits": READ_ONLY_WAITS,
+    "read-only-atomic": READ_ONLY_ATOMIC,
+    "flags": FLAGS,
+    "flags-stop": FLAGS_STOP,
     "change": CHANGE,
     "changes": CHANGES,
+    "change-fails": CHANGE_FAILS,
     "freeze": FREEZE,
+    "freeze-unseen": FREEZE_UNSEEN,
     "freeze-change": FREEZE_CHANGE,
     "freeze-opener": FREEZE_OPENER,
     "stop": STOP,
     "stop-change": STOP_CHANGE,
-    "read-only": READ_ONLY,
+    "stop-both": STOP_BOTH,
+    "close": CLOSE,
+    "close-unseen": CLOSE_UNSEEN,
+    "close-change": CLOSE_CHANGE,
+    "store": STORE,
 }
 
 FAILS = {
@@ -57,11 +95,25 @@ FAILS = {
     "no-durable": f"{READER} NO_DURABLE",
     "no-changes": f"{CHANGES} NO_CHANGES IN_FLIGHT",
     "no-freeze": f"{FREEZE} NO_FREEZE",
-    "no-cache": f"{READER} NO_CACHE",
-    "no-layout": f"{READ_ONLY} NO_LAYOUT IN_FLIGHT",
-    "old-stray": f"{CHANGE} OLD_STRAY",
-    "old-late": f"{CHANGE} OLD_LATE ENDS_ANYHOW",
-    "old-passed": f"{READ_ONLY} OLD_PASSED IN_FLIGHT",
+    "no-cache": f"{UNSEEN} NO_CACHE",
+    "no-layout": f"{UNCOUNTED} NO_LAYOUT IN_FLIGHT",
+    "no-notice": "IOS=1 OPENERS=1 NO_NOTICE IN_FLIGHT",
+    "no-atomic": f"{ATOMIC} NO_ATOMIC IN_FLIGHT",
+    "no-flags": f"{FLAGS} NO_FLAGS",
+    "old-uncounted": f"{UNCOUNTED} OLD_UNCOUNTED IN_FLIGHT",
+    "old-passed": f"{UNCOUNTED} OLD_PASSED IN_FLIGHT",
+    "old-give-back": f"{CLOSE} OLD_GIVE_BACK",
+    "old-end": f"{CLOSE} OLD_END",
+    "old-clear": f"{STORE} OLD_CLEAR",
+    "old-resume": f"{STOP_BOTH} OLD_RESUME",
+    "old-swapext": f"{SWAPEXT} OLD_SWAPEXT IN_FLIGHT",
+    "old-both": f"{CHANGE_FAILS} OLD_BOTH",
+    "old-stale": f"{CLOSE_UNSEEN} OLD_STALE",
+    "old-unlocked": f"{STOP} OLD_UNLOCKED",
+    "old-doubt": f"{FLAGS_STOP} OLD_DOUBT",
+    "old-shared": f"{UNCOUNTED_WAITS} OLD_SHARED",
+    "old-chain": "IOS=2 OPENERS=1 OLD_CHAIN",
+    "old-late": f"{CHANGE} LOOKS OLD_LATE",
     "old-todo": f"{STOP} OLD_TODO",
 }
 
@@ -71,10 +123,15 @@ ABOUT = {
     "map==": "I/O goes to where the block was before",
     "block==": "I/O to a block that is not written, or not durable",
     "frozen": "a mapped write while the file system is frozen",
-    "cached!=": "the page cache is older than what was written",
+    "older": "the page cache is older than what was written",
+    "was": "mapped I/O to a file whose flags forbid it",
     "unfinished": "something never ends",
     "state==": "it is never mapped again",
     "users==0": "an epoch begins while there is one",
+    "lease": "an epoch without a lease",
+    "legal": "the state changes as it must not",
+    "freed": "the image is used when it has been freed",
+    "dev_image": "dev->image is used when it is NULL",
     "todo": "the fill's bitmap is used when it has been freed",
 }
 
@@ -162,13 +219,13 @@ def main(names):
         try:
             outcome = verify(name, every[name], name in HOLDS)
         except CannotRun as e:
-            print(f"{name:12} FAILED: {e}", flush=True)
+            print(f"{name:16} FAILED: {e}", flush=True)
             bad += 1
             continue
         good = as_expected(name, outcome.result)
         bad += not good
         print(
-            f"{name:12} {outcome.states:9,} states {outcome.seconds:6.1f} s  "
+            f"{name:16} {outcome.states:9,} states {outcome.seconds:6.1f} s  "
             f"{'ok' if good else 'FAILED'}: {outcome.result}",
             flush=True,
         )
