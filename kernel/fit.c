@@ -4,12 +4,39 @@
  */
 #include <linux/blkdev.h>
 #include <linux/fs.h>
+#include <linux/string.h>
 
 #include "direct.h"
 #include "fit.h"
 #include "image.h"
 #include "lease.h"
 #include "rules.h"
+
+enum floop_mapping floop_fit_default = FLOOP_MAPPING_AUTO;
+
+/**
+ * floop_fit_by_default() - is the image to be mapped unless told otherwise?
+ * @image: the image, on whatever file system
+ *
+ * xfs has more ways to change a file's blocks than ext4, two of which wait for
+ * no direct I/O (docs/safety.md). Until what closes them has been tried for
+ * longer, an image there that is written to is mapped when somebody asks.
+ *
+ * Return: whether it is.
+ */
+bool floop_fit_by_default(const struct floop_image *image)
+{
+	struct super_block *sb = file_inode(image->file)->i_sb;
+
+	switch (READ_ONCE(floop_fit_default)) {
+	case FLOOP_MAPPING_OFF:
+		return false;
+	case FLOOP_MAPPING_ON:
+		return true;
+	default:
+		return image->read_only || strcmp(sb->s_type->name, "xfs");
+	}
+}
 
 /**
  * floop_fit_never() - which inode flags keep a file from being mapped?
