@@ -249,6 +249,9 @@ static int batch_enter(struct batch *batch, struct floop_todo *todo,
 			err = floop_map_add(&guard->map, batch->found[i].pos,
 					    batch->found[i].nr,
 					    batch->found[i].disk);
+		/* In the epoch: who clears the map makes room. */
+		if (err == -ENOSPC)
+			WRITE_ONCE(image->fill.full, true);
 		mutex_unlock(&guard->map.lock);
 	}
 	for (; i < batch->nr; i++)
@@ -288,8 +291,6 @@ static void go_on(struct floop_image *image, struct floop_todo *todo, int err,
 {
 	struct floop_fill *fill = &image->fill;
 
-	if (err == -ENOSPC)
-		WRITE_ONCE(fill->full, true);
 	if (err == -ENOSPC || !floop_guard_in_epoch(&image->guard, epoch))
 		return;
 	if (!err)
@@ -480,7 +481,9 @@ void floop_fill_wrote(struct floop_image *image, sector_t pos, sector_t nr)
 		smp_wmb();
 		mark(todo, pos, nr);
 		if (!delayed_work_pending(&fill->work))
-			floop_guard_queue(&fill->work, WROTE_LINGERS);
+			floop_guard_queue(&fill->work,
+					  max(WROTE_LINGERS,
+					      READ_ONCE(fill->backoff)));
 	}
 	rcu_read_unlock();
 }

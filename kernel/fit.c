@@ -4,7 +4,6 @@
  */
 #include <linux/blkdev.h>
 #include <linux/fs.h>
-#include <linux/string.h>
 
 #include "direct.h"
 #include "fit.h"
@@ -26,15 +25,14 @@ enum floop_mapping floop_fit_default = FLOOP_MAPPING_AUTO;
  */
 bool floop_fit_by_default(const struct floop_image *image)
 {
-	struct super_block *sb = file_inode(image->file)->i_sb;
-
 	switch (READ_ONCE(floop_fit_default)) {
 	case FLOOP_MAPPING_OFF:
 		return false;
 	case FLOOP_MAPPING_ON:
 		return true;
 	default:
-		return image->read_only || strcmp(sb->s_type->name, "xfs");
+		return image->read_only ||
+		       !floop_lease_is_xfs(file_inode(image->file));
 	}
 }
 

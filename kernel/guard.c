@@ -105,8 +105,9 @@ static void guard_enter(struct floop_image *image, enum floop_guard_state to)
 /*
  * Mapped I/O in flight is direct I/O to whoever changes the file: they wait for
  * it in inode_dio_wait(). XFS_IOC_SWAPEXT doesn't (xfs_swap_extents()), but
- * takes the invalidate_lock. Whoever has that now, exclusively, was noticed as
- * they came, and waits for direct I/O before they let it go.
+ * takes the inode's lock and then the invalidate_lock. Whoever has both now
+ * changes the file, was noticed as they came, and waits for direct I/O; or looks
+ * at it (xfs_scrub), and hold_work() is next in line.
  */
 static void hold_changes(struct floop_guard *guard)
 {
@@ -115,10 +116,33 @@ static void hold_changes(struct floop_guard *guard)
 	lockdep_assert_held(&guard->lock);
 	inode_dio_begin(mapping->host);
 	guard->dio_held = true;
+	if (!guard->exchanges)
+		return;
 	guard->pages_held = down_read_trylock(&mapping->invalidate_lock);
 	/* Whoever ends the last I/O lets go of it: as for AIO, tell lockdep. */
 	if (guard->pages_held)
 		rwsem_release(&mapping->invalidate_lock.dep_map, _RET_IP_);
+	else
+		queue_work(begin_wq, &guard->hold_work);
+}
+
+static void hold_work(struct work_struct *work)
+{
+	struct floop_guard *guard = container_of(work, struct floop_guard,
+						 hold_work);
+	struct rw_semaphore *lock = &guard->mapping->invalidate_lock;
+	bool held;
+
+	down_read(lock);
+	spin_lock_irq(&guard->lock);
+	held = guard->dio_held && !guard->pages_held;
+	if (held) {
+		guard->pages_held = true;
+		rwsem_release(&lock->dep_map, _RET_IP_);
+	}
+	spin_unlock_irq(&guard->lock);
+	if (!held)
+		up_read(lock);
 }
 
 static void let_change(struct floop_guard *guard)
@@ -474,6 +498,23 @@ void floop_guard_change_end(struct floop_image *image, sector_t pos,
 }
 
 /**
+ * floop_guard_is_broken() - may somebody else have changed the file by now?
+ * @guard: the guard
+ *
+ * Context: Process context, with a reference of the epoch.
+ * Return: whether the epoch is over for good.
+ */
+bool floop_guard_is_broken(struct floop_guard *guard)
+{
+	bool broken;
+
+	spin_lock_irq(&guard->lock);
+	broken = guard->state == FLOOP_GUARD_BROKEN;
+	spin_unlock_irq(&guard->lock);
+	return broken;
+}
+
+/**
  * floop_guard_in_epoch() - is it still the epoch that it was?
  * @guard: the guard
  * @epoch: its number then
@@ -525,6 +566,7 @@ static void learn_file(struct floop_image *image)
 	guard->never = floop_fit_never(image);
 	/* Readers share a read-only image; nobody has written to what they read. */
 	guard->any_pages = image->is_bdev || !image->read_only ? ULONG_MAX : 0;
+	guard->exchanges = floop_lease_is_xfs(guard->mapping->host);
 	guard->retry = RETRY_FIRST;
 }
 
@@ -585,6 +627,7 @@ void floop_guard_stop(struct floop_image *image)
 	cancel_delayed_work_sync(&guard->begin_work);
 	cancel_delayed_work_sync(&guard->resume_work);
 	cancel_delayed_work_sync(&guard->pages_work);
+	cancel_work_sync(&guard->hold_work);
 	floop_fill_stop(image);
 	/* From here on nobody breaks it; somebody may have. */
 	floop_lease_give_back(image);
@@ -628,6 +671,7 @@ int floop_guard_make(struct floop_image *image)
 	INIT_DELAYED_WORK(&guard->begin_work, begin_work);
 	INIT_DELAYED_WORK(&guard->resume_work, resume_work);
 	INIT_DELAYED_WORK(&guard->pages_work, pages_work);
+	INIT_WORK(&guard->hold_work, hold_work);
 	INIT_WORK(&guard->drain_work, drain_work);
 	return 0;
 }

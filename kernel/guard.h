@@ -86,6 +86,7 @@ enum floop_unmapped {
  * @aops: what @mapping's operations were when the epoch began
  * @never: the inode flags (S_*) of a file that isn't mapped
  * @any_pages: all bits if nothing is mapped while @mapping has pages, else 0
+ * @exchanges: there is a change that waits for the invalidate_lock only
  * @map: where the image's blocks are
  * @disk: the block device that they are on
  * @lock: @state, @why_not, @wanted, @epoch, @live, @dio_held, @pages_held,
@@ -102,6 +103,9 @@ enum floop_unmapped {
  * @changes: how many changes of our own to the image's blocks are going on
  * @unsettled: a change of ours may have left something in the page cache
  * @ended: where to wait for @live to become false
+ * @told: a bit for each task that was told to wait for the lease, by its hash;
+ *	under flc_lock
+ * @told_at: when the last one was, in jiffies
  * @probe: the task that finds out whether the lease notices openers
  * @probed: it does
  * @begun: epochs begun
@@ -111,6 +115,7 @@ enum floop_unmapped {
  * @begin_work: takes the lease and begins an epoch
  * @resume_work: goes on with an epoch after changes of our own
  * @pages_work: drops the pages that keep an image from being mapped
+ * @hold_work: waits for the invalidate_lock, if it isn't to be had at once
  * @drain_work: what is left to do when a broken epoch has drained
  */
 struct floop_guard {
@@ -119,6 +124,7 @@ struct floop_guard {
 	const struct address_space_operations *aops;
 	unsigned int never;
 	unsigned long any_pages;
+	bool exchanges;
 	struct floop_map map;
 	struct block_device *disk;
 	/* protects the state */
@@ -133,6 +139,8 @@ struct floop_guard {
 	unsigned int changes;
 	bool unsettled;
 	wait_queue_head_t ended;
+	unsigned long told;
+	unsigned long told_at;
 	struct task_struct *probe;
 	bool probed;
 	unsigned long begun;
@@ -142,6 +150,7 @@ struct floop_guard {
 	struct delayed_work begin_work;
 	struct delayed_work resume_work;
 	struct delayed_work pages_work;
+	struct work_struct hold_work;
 	struct work_struct drain_work;
 };
 
@@ -155,6 +164,7 @@ bool floop_guard_break(struct floop_image *image);
 bool floop_guard_change_begin(struct floop_image *image);
 void floop_guard_change_end(struct floop_image *image, sector_t pos,
 			    sector_t nr);
+bool floop_guard_is_broken(struct floop_guard *guard);
 bool floop_guard_in_epoch(struct floop_guard *guard, unsigned long epoch);
 void floop_guard_doubt(struct floop_image *image);
 enum floop_unmapped floop_guard_why_not(struct floop_image *image);

@@ -551,6 +551,11 @@ struct floop_lanes *floop_lanes_make(int number)
 				    most_active, number);
 	if (!lanes->wq)
 		goto err_percpu;
+	lanes->stale_wq = alloc_workqueue(FLOOP_NAME "%d_stale",
+					  WQ_UNBOUND | WQ_MEM_RECLAIM, 0,
+					  number);
+	if (!lanes->stale_wq)
+		goto err_wq;
 
 	for_each_possible_cpu(cpu)
 		lane_init(per_cpu_ptr(lanes->cpus, cpu), lanes->wq,
@@ -561,6 +566,8 @@ struct floop_lanes *floop_lanes_make(int number)
 	xa_init(&lanes->cgroups);
 	return lanes;
 
+err_wq:
+	destroy_workqueue(lanes->wq);
 err_percpu:
 	free_percpu(lanes->cpus);
 err_free:
@@ -582,6 +589,7 @@ void floop_lanes_free(struct floop_lanes *lanes)
 	struct floop_lane *lane;
 	unsigned long key;
 
+	destroy_workqueue(lanes->stale_wq);
 	destroy_workqueue(lanes->wq);
 	xa_for_each(&lanes->cgroups, key, lane)
 		kfree(lane);

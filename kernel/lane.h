@@ -49,6 +49,8 @@ struct floop_lane {
  * @flusher: flushes
  * @cgroups: the lanes of other cgroups than the root, made on demand
  * @wq: where the work of all of them runs
+ * @stale_wq: where mapped writes drop pages; others wait for that, so nothing
+ *	else runs there, and no other device's
  * @waiting: buffered reads that wait in work of their own
  * @most_waiting: how many may
  */
@@ -58,6 +60,7 @@ struct floop_lanes {
 	struct floop_lane flusher;
 	struct xarray cgroups;
 	struct workqueue_struct *wq;
+	struct workqueue_struct *stale_wq;
 	atomic_t waiting;
 	int most_waiting;
 };

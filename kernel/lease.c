@@ -18,6 +18,8 @@
 #include <linux/file.h>
 #include <linux/filelock.h>
 #include <linux/fs.h>
+#include <linux/hash.h>
+#include <linux/jiffies.h>
 
 #include "compat.h"
 #include "guard.h"
@@ -29,10 +31,24 @@
 /* How often to try for the inode's lock, which our own writes take as well. */
 #define LOCK_TRIES	50
 
+/* Whoever was told to wait runs again, and is past the lease, in that time. */
+#define TOLD_LASTS	(60 * HZ)
+
+/**
+ * floop_lease_is_xfs() - is it a file of xfs?
+ * @inode: of the file
+ *
+ * Return: whether it is.
+ */
+bool floop_lease_is_xfs(const struct inode *inode)
+{
+	return !strcmp(inode->i_sb->s_type->name, "xfs");
+}
+
 /* File systems whose every change of a file's blocks waits as it has to. */
 static bool is_known(struct inode *inode)
 {
-	return !strcmp(inode->i_sb->s_type->name, "xfs") ||
+	return floop_lease_is_xfs(inode) ||
 	       !strcmp(inode->i_sb->s_type->name, "ext4");
 }
 
@@ -64,6 +80,17 @@ static bool is_opened(struct floop_image *image)
 }
 
 /*
+ * Who has been told to wait for a lease may find the next one in its place: it
+ * wakes up late, and an epoch begins every 10 ms. __break_lease() waits for that
+ * one as well, and doesn't ask it to be broken. So it is known by the task.
+ * Two tasks may have the same bit: then one ends an epoch for nothing.
+ */
+static unsigned long bit_of_current(void)
+{
+	return BIT(hash_ptr(current, ilog2(BITS_PER_LONG)));
+}
+
+/*
  * Somebody is about to break some lease of the image's inode, this one or
  * another. Under flc_lock, in the context of whoever comes. do_dentry_open()
  * and get_write_access(), for a change of the size, have counted them by now.
@@ -86,7 +113,7 @@ static bool lease_noticed(struct file_lease *lease)
 		return true;
 	if (!floop_rule_holds(FLOOP_RULE_NOTICE))
 		return false;
-	if (is_opened(image))
+	if (is_opened(image) || guard->told & bit_of_current())
 		floop_guard_break(image);
 	return false;
 }
@@ -96,13 +123,16 @@ static bool lease_noticed(struct file_lease *lease)
  * inode_dio_wait() next, and wait there until mapped I/O in flight has ended.
  * An atomic write on xfs doesn't (xfs_file_dio_write_atomic(), since 6.16):
  * where there may be one, whoever comes waits until drain_work() has given the
- * lease back. Without a time (fl_break_time), or the lease would be taken away.
+ * lease back. Without a time (fl_break_time), or the lease would be taken away;
+ * and as if it were the first to come (FL_UNLOCK_PENDING), or the next one would
+ * not be brought here.
  *
  * Under flc_lock. True: the lease is gone at once.
  */
 static bool lease_break(struct file_lease *lease)
 {
 	struct floop_image *image = lease->c.flc_owner;
+	struct floop_guard *guard = &image->guard;
 
 	if (!floop_rule_holds(FLOOP_RULE_LAYOUT))
 		return true;
@@ -111,6 +141,9 @@ static bool lease_break(struct file_lease *lease)
 	    !floop_rule_holds(FLOOP_RULE_ATOMIC))
 		return true;
 	lease->fl_break_time = 0;
+	lease->c.flc_flags &= ~FL_UNLOCK_PENDING;
+	guard->told |= bit_of_current();
+	guard->told_at = jiffies;
 	return false;
 }
 
@@ -134,7 +167,12 @@ static const struct lease_manager_operations lease_ops = {
 static int set_lease(struct floop_image *image)
 {
 	struct file_lease *lease = locks_alloc_lease();
+	struct floop_guard *guard = &image->guard;
 	int err;
+
+	/* There is no lease: nobody is told anything now. */
+	if (time_after(jiffies, guard->told_at + TOLD_LASTS))
+		guard->told = 0;
 
 	if (!lease)
 		return -ENOMEM;

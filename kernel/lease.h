@@ -12,7 +12,9 @@
 
 struct file;
 struct floop_image;
+struct inode;
 
+bool floop_lease_is_xfs(const struct inode *inode);
 bool floop_lease_is_known(struct file *file);
 struct file *floop_lease_open(struct file *file, bool read_only);
 struct file *floop_lease_open_sync(struct file *file);

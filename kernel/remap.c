@@ -6,10 +6,12 @@
  * clone. What the bio said of its end is put aside and given back at the end.
  */
 #include <linux/blkdev.h>
+#include <linux/delay.h>
 #include <linux/fs.h>
 #include <linux/mempool.h>
 #include <linux/pagemap.h>
 #include <linux/percpu.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 
 #include "compat.h"
@@ -17,6 +19,7 @@
 #include "fill.h"
 #include "guard.h"
 #include "image.h"
+#include "lane.h"
 #include "names.h"
 #include "remap.h"
 #include "rules.h"
@@ -29,8 +32,6 @@
 #define STOCK		(IS_ENABLED(CONFIG_KASAN) ? 0 : 32)
 
 static struct kmem_cache *remap_cache;
-/* For what waits for pages; others wait for it, so nothing else runs there. */
-static struct workqueue_struct *stale_wq;
 
 /**
  * struct remap - what a bio said before it was pointed elsewhere
@@ -162,14 +163,16 @@ static void finish(struct bio *bio)
 	bio_endio(bio);
 }
 
-/* How often to write back a page that our own I/O has made dirty. */
-#define STALE_TRIES	3
+/* How often to try to drop a page that our own I/O has made dirty, or uses. */
+#define STALE_TRIES	100
 
 /*
- * Drop the pages of a range. One that is dirty doesn't go: it is ours, for a
- * write that ext4 can't do directly (into a hole of a file without extents) is
- * in the page cache for a moment; or another writer's, who has collided with us,
- * and is told as after any direct write (dio_warn_stale_pagecache()).
+ * Drop the pages of a range. One that is dirty doesn't go. In an epoch, or in a
+ * pause, it is ours: a write that ext4 can't do directly (into a hole of a file
+ * without extents) is in the page cache for a moment. Once the epoch is broken
+ * it may be another writer's, who has collided with us: both are told at their
+ * next flush, as after any direct write (dio_warn_stale_pagecache()). Not by
+ * mapping_set_error(), which would fail reads.
  */
 static void drop_stale(struct floop_image *image, loff_t pos, loff_t last)
 {
@@ -180,13 +183,15 @@ static void drop_stale(struct floop_image *image, loff_t pos, loff_t last)
 		if (!invalidate_inode_pages2_range(mapping, pos >> PAGE_SHIFT,
 						   last >> PAGE_SHIFT))
 			return;
-		if (atomic_read(&mapping->host->i_writecount) > 1)
+		if (floop_guard_is_broken(&image->guard))
 			break;
 		filemap_fdatawrite_range(mapping, pos, last);
 		filemap_fdatawait_range_keep_errors(mapping, pos, last);
+		usleep_range(500, 1000);
 	}
-	if (!image->is_bdev && tries < STALE_TRIES)
-		mapping_set_error(mapping, -EIO);
+	filemap_set_wb_err(mapping, -EIO);
+	/* Have the next flush ask the file system. */
+	WRITE_ONCE(image->unsynced, 1);
 }
 
 /*
@@ -200,8 +205,12 @@ static void stale_work(struct work_struct *work)
 	struct floop_guard *guard = &remap->image->guard;
 	loff_t pos = remap->image->offset +
 		     ((loff_t)remap->iter.bi_sector << SECTOR_SHIFT);
+	unsigned int memflags;
 
+	/* With the guard held, memory may not be waited for by I/O to us. */
+	memflags = memalloc_noio_save();
 	drop_stale(remap->image, pos, pos + remap->iter.bi_size - 1);
+	memalloc_noio_restore(memflags);
 	finish(remap->bio);
 	percpu_ref_put(&guard->users);
 }
@@ -223,7 +232,7 @@ static void remap_end(struct bio *bio)
 		unprotect(remap);
 		remap->bio = bio;
 		INIT_WORK(&remap->stale_work, stale_work);
-		queue_work(stale_wq, &remap->stale_work);
+		queue_work(remap->image->lanes->stale_wq, &remap->stale_work);
 		return;
 	}
 	finish(bio);
@@ -457,17 +466,10 @@ void floop_remap_free(struct floop_image *image)
  */
 int floop_remap_init(void)
 {
-	stale_wq = alloc_workqueue(FLOOP_NAME "_stale",
-				   WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
-	if (!stale_wq)
-		return -ENOMEM;
 	remap_cache = kmem_cache_create(FLOOP_NAME "_remap",
 					sizeof(struct remap), 0,
 					SLAB_HWCACHE_ALIGN, NULL);
-	if (remap_cache)
-		return 0;
-	destroy_workqueue(stale_wq);
-	return -ENOMEM;
+	return remap_cache ? 0 : -ENOMEM;
 }
 
 /**
@@ -475,7 +477,6 @@ int floop_remap_init(void)
  */
 void floop_remap_exit(void)
 {
-	destroy_workqueue(stale_wq);
 	empty_stock();
 	kmem_cache_destroy(remap_cache);
 }

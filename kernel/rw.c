@@ -168,8 +168,6 @@ bool floop_rw(struct floop_io *io, bool wait, struct bio_list *batch)
 	ssize_t ret;
 
 	floop_rw_iter(io, &iter);
-	/* As much as a system call may ask for; the rest follows. */
-	iov_iter_truncate(&iter, MAX_RW_COUNT);
 	*iocb = (struct kiocb) {
 		.ki_filp = file,
 		.ki_pos = floop_rw_pos(io),
@@ -191,6 +189,11 @@ bool floop_rw(struct floop_io *io, bool wait, struct bio_list *batch)
 		if ((io->bio->bi_opf & REQ_FUA) && image->dsync)
 			iocb->ki_flags |= IOCB_DSYNC;
 	}
+
+	/* As much as a system call may ask for; the rest follows. */
+	if (unlikely(iov_iter_count(&iter) > MAX_RW_COUNT))
+		iov_iter_truncate(&iter, rounddown(MAX_RW_COUNT,
+						   image->rules.align));
 
 	if (image->direct) {
 		if (unlikely(iov_iter_alignment(&iter) &
