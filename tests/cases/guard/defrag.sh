@@ -37,7 +37,12 @@ for fs in ext4 xfs; do
 	# xfs_fsr gives a file up that is written to while it copies
 	if [ "$fs" = xfs ]; then
 		end_writes "$fs: nothing is lost"
-		check "$fs: defragment what nobody writes to" defragment
+		# Nor does it move one whose times change, as they do after an epoch
+		for _ in 1 2 3 4 5; do
+			check "$fs: defragment what nobody writes to" defragment
+			[ "$(first_block "$MNT/image")" = "$where" ] || break
+			sleep 1
+		done
 	fi
 	written "$MNT/neighbour" 8M 7
 	sync

@@ -30,6 +30,8 @@ flushed() {
 	echo "ok: $what: the disk got $(($(flushes) - before)) flushes"
 }
 
+# The machine's own root becomes read-only as well
+later mount -o remount,rw /
 for fs in ext4 xfs; do
 	begin_mapped $fs 8M
 	udevadm settle

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: while a mapped write hangs in the disk the image can be opened, and whoever changes its blocks waits in inode_dio_wait() until the write has ended
+# shows: while a mapped write hangs in the disk the image can be opened, and whoever changes its blocks waits until the write has ended: in inode_dio_wait(), or on xfs for the invalidate_lock
 # modes: side-by-side
 # machines: lts-side-by-side
 # timeout: 400
@@ -31,7 +31,7 @@ waits() {
 	is "$fs: $what: the lease" "$(attr "$dev" loop/mapped_reason)" "someone else has the image open"
 	"$@" >"$WORK/out" 2>&1 &
 	changer=$!
-	wait_until 30 waits_or_is_gone "$changer" inode_dio_wait
+	wait_until 30 waits_or_is_gone "$changer" "inode_dio_wait\|xfs_ilock"
 	[ -e "/proc/$changer" ] || fail "$fs: $what: did not wait: $(cat "$WORK/out")"
 	kill -0 "$writer" || fail "$fs: $what: the write did not hang"
 	dmsetup resume below

@@ -28,7 +28,7 @@ for fs in ext4 xfs; do
 	wait_until 20 more_ios "$dev" mapped "$mapped"
 	xfs_io -c "fpunch 1m 64k" "$MNT/image" &
 	changer=$!
-	wait_until 20 waits_in "$changer" inode_dio_wait
+	wait_until 20 waits_in "$changer" "inode_dio_wait\|xfs_ilock"
 	mapping "$dev" 0 &
 	off=$!
 	wait_until 20 waits_in "$off" floop_guard_stop

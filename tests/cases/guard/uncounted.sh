@@ -85,7 +85,7 @@ waits_for_writes() {
 	writer=$!
 	wait_until 20 more_ios "$dev" mapped "$mapped"
 	echo "dedupe $MNT/same 0 0 64k" >&8
-	wait_until 20 waits_in "$uncounted" 'inode_dio_wait\|__break_lease'
+	wait_until 20 waits_in "$uncounted" 'inode_dio_wait\|__break_lease\|xfs_ilock'
 	kill -0 "$writer" || fail "$fs: $how: the write did not hang"
 	dmsetup resume below
 	wait "$writer" || fail "$fs: $how: the write failed"
@@ -155,6 +155,7 @@ end_uncounted
 begin_uncounted image 8M 1
 flag i
 flag a
+udevadm settle
 mapped=$(ios "$dev" mapped)
 is "$fs: +j through the descriptor" "$(ask set j)" ok
 check "$fs: +j: written" pattern write -d -q -s 3 "$dev" 4M
