@@ -42,7 +42,7 @@ test-debug: cli setup
 	scripts/debug-kernel.sh stable
 	@$(VENV)/pytest tests --debug-kernel $(ARGS)
 
-## test-catches: that the tests notice the bugs of tests/planted/ (takes long); ONLY="rule-DRAIN ..."
+## test-catches: that the tests notice the bugs of tests/planted/ (takes long); ONLY="rule-drain ..."
 .PHONY: test-catches
 test-catches: cli setup
 	scripts/debug-kernel.sh stable
