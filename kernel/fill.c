@@ -453,7 +453,11 @@ void floop_fill_changed(struct floop_image *image)
  */
 void floop_fill_missed(struct floop_image *image, sector_t pos)
 {
-	WRITE_ONCE(image->fill.near, pos);
+	sector_t near = READ_ONCE(image->fill.near);
+
+	/* Not for each miss: CPUs share it. No chunk is smaller. */
+	if (near >> CHUNK_SHIFT_LEAST != pos >> CHUNK_SHIFT_LEAST)
+		WRITE_ONCE(image->fill.near, pos);
 }
 
 /**
