@@ -260,3 +260,20 @@ others_file_is_right() {
 	check "$1: others' file is as it was" \
 		pattern check -q -b 4k -s 7 "$MNT/others" "$others"
 }
+
+# rebind DISK N - with N queues to poll, which nvme makes when it begins
+rebind() {
+	local name=${1#/dev/} pci
+	pci=$(basename "$(readlink -f "/sys/block/$name/device/device")")
+	echo "$2" >/sys/module/nvme/parameters/poll_queues
+	echo "$pci" >/sys/bus/pci/drivers/nvme/unbind
+	echo "$pci" >/sys/bus/pci/drivers/nvme/bind
+	wait_until 30 test -b "$1"
+	udev_settle
+}
+
+# poll_queues DISK - it has one, until the case ends
+poll_queues() {
+	later rebind "$1" 0
+	rebind "$1" 1
+}

@@ -58,17 +58,7 @@ same() {
 	[ $# -eq 1 ] || is "$1: of those like $2" "$(grep -c "$2" "$WORK/disk")" "$(wc -l <"$WORK/device")"
 }
 
-# Queues to poll, which the driver of the disk makes when it begins.
-pci=$(basename "$(readlink -f "/sys/block/$name/device/device")")
-rebind() {
-	echo "$1" >/sys/module/nvme/parameters/poll_queues
-	echo "$pci" >/sys/bus/pci/drivers/nvme/unbind
-	echo "$pci" >/sys/bus/pci/drivers/nvme/bind
-	wait_until 30 test -b "$disk"
-	udev_settle
-}
-later rebind 0
-rebind 1
+poll_queues "$disk"
 
 for fs in ext4 xfs; do
 	on_disk "$fs" "$disk"

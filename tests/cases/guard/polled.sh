@@ -11,17 +11,7 @@ programs loopdev pattern other
 disk=$(the_disk 1)
 name=${disk#/dev/}
 
-# Queues to poll, which the disk's driver makes when it begins
-pci=$(basename "$(readlink -f "/sys/block/$name/device/device")")
-rebind() {
-	echo "$1" >/sys/module/nvme/parameters/poll_queues
-	echo "$pci" >/sys/bus/pci/drivers/nvme/unbind
-	echo "$pci" >/sys/bus/pci/drivers/nvme/bind
-	wait_until 30 test -b "$disk"
-	udev_settle
-}
-later rebind 0
-rebind 1
+poll_queues "$disk"
 # Then it looks for itself what has ended: not in the time of this case
 echo 3600000 >"/sys/block/$name/queue/io_timeout"
 
