@@ -117,21 +117,30 @@ module_param(window_waits, ulong, 0444);
 MODULE_PARM_DESC(window_waits, "A bit for each place where somebody waits now");
 
 /**
+ * floop_window_is_open() - is a debug build told to wait there?
+ * @window: the place
+ *
+ * Context: Any.
+ * Return: true if floop_window() would wait.
+ */
+bool floop_window_is_open(enum floop_window window)
+{
+	return READ_ONCE(windows) & BIT(window);
+}
+
+/**
  * floop_window() - wait where a debug build is told to
  * @window: the place
  *
- * Context: Process context, but for %FLOOP_WINDOW_END.
+ * Context: Process context. May sleep.
  */
 void floop_window(enum floop_window window)
 {
 	unsigned int ms = 0;
 
-	while (READ_ONCE(windows) & BIT(window) && ms++ < READ_ONCE(window_ms)) {
+	while (floop_window_is_open(window) && ms++ < READ_ONCE(window_ms)) {
 		set_bit(window, &window_waits);
-		if (window == FLOOP_WINDOW_END)
-			mdelay(1);
-		else
-			usleep_range(1000, 1100);
+		usleep_range(1000, 1100);
 	}
 	clear_bit(window, &window_waits);
 }

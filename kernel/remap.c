@@ -159,7 +159,6 @@ static void finish(struct bio *bio)
 		bdev_end_io_acct(bio->bi_bdev, bio_op(bio), bio_sectors(bio),
 				 remap->start);
 	forget(remap);
-	floop_window(FLOOP_WINDOW_END);
 	bio_endio(bio);
 }
 
@@ -194,6 +193,13 @@ static void drop_stale(struct floop_image *image, loff_t pos, loff_t last)
 	WRITE_ONCE(image->unsynced, 1);
 }
 
+static bool is_stale(struct remap *remap, struct bio *bio)
+{
+	return op_is_write(bio_op(bio)) &&
+	       floop_guard_has_pages(&remap->image->guard) &&
+	       remap->iter.bi_size && floop_rule_holds(FLOOP_RULE_CACHE);
+}
+
 /*
  * Someone has read the image through its page cache while we wrote to it: the
  * pages may hold what was there before. As after every direct write, they go
@@ -209,17 +215,12 @@ static void stale_work(struct work_struct *work)
 
 	/* With the guard held, memory may not be waited for by I/O to us. */
 	memflags = memalloc_noio_save();
-	drop_stale(remap->image, pos, pos + remap->iter.bi_size - 1);
+	if (is_stale(remap, remap->bio))
+		drop_stale(remap->image, pos, pos + remap->iter.bi_size - 1);
 	memalloc_noio_restore(memflags);
+	floop_window(FLOOP_WINDOW_END);
 	finish(remap->bio);
 	percpu_ref_put(&guard->users);
-}
-
-static bool is_stale(struct remap *remap, struct bio *bio)
-{
-	return op_is_write(bio_op(bio)) &&
-	       floop_guard_has_pages(&remap->image->guard) &&
-	       remap->iter.bi_size && floop_rule_holds(FLOOP_RULE_CACHE);
 }
 
 static void remap_end(struct bio *bio)
@@ -227,7 +228,8 @@ static void remap_end(struct bio *bio)
 	struct remap *remap = bio->bi_private;
 	struct floop_guard *guard = &remap->image->guard;
 
-	if (unlikely(is_stale(remap, bio))) {
+	if (unlikely(is_stale(remap, bio)) ||
+	    floop_window_is_open(FLOOP_WINDOW_END)) {
 		/* The disk has it: don't keep a freeze waiting for pages. */
 		unprotect(remap);
 		remap->bio = bio;
@@ -422,6 +424,7 @@ bool floop_remap(struct floop_image *image, struct bio **bio)
 	}
 	if (opf & REQ_PREFLUSH)
 		floop_times_touch(image);
+	floop_window(FLOOP_WINDOW_SUBMIT);
 	submit(image, *bio, remap, disk);
 	return true;
 

@@ -49,12 +49,13 @@ enum floop_rule {
  * enum floop_window - where a debug build can be told to wait, so that a race
  * that is rare is certain: for window_ms, or until it is told otherwise
  * @FLOOP_WINDOW_RESUME: an epoch is about to be resumed
- * @FLOOP_WINDOW_END: a mapped bio is about to end (busy-waits)
+ * @FLOOP_WINDOW_END: a mapped bio is about to end, which is left to a work
  * @FLOOP_WINDOW_REMAP: mapping is being set anew, and is off for now
  * @FLOOP_WINDOW_GROW: the device has grown, its map hasn't
  * @FLOOP_WINDOW_BEGIN: the lease is taken, openers are not counted yet
  * @FLOOP_WINDOW_FILL: blocks have been looked up, and are not in the map yet
  * @FLOOP_WINDOW_DRAIN: mapped I/O has ended, the lease is still held
+ * @FLOOP_WINDOW_SUBMIT: a bio is mapped, the disk hasn't got it yet
  */
 enum floop_window {
 	FLOOP_WINDOW_RESUME,
@@ -64,6 +65,7 @@ enum floop_window {
 	FLOOP_WINDOW_BEGIN,
 	FLOOP_WINDOW_FILL,
 	FLOOP_WINDOW_DRAIN,
+	FLOOP_WINDOW_SUBMIT,
 };
 
 #ifdef FLOOP_DEBUG
@@ -74,11 +76,17 @@ static inline bool floop_rule_holds(enum floop_rule rule)
 	return !(READ_ONCE(floop_rules_broken) & BIT(rule));
 }
 
+bool floop_window_is_open(enum floop_window window);
 void floop_window(enum floop_window window);
 #else
 static inline bool floop_rule_holds(enum floop_rule rule)
 {
 	return true;
+}
+
+static inline bool floop_window_is_open(enum floop_window window)
+{
+	return false;
 }
 
 static inline void floop_window(enum floop_window window)

@@ -1,0 +1,52 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: an image that is taken off its device (LOOP_CHANGE_FD, LOOP_CLR_FD) while a mapped I/O of it, which was split, has been done by the disk but hasn't ended: it stays until the I/O has
+# modes: side-by-side
+# cpus: 2
+# module: debug
+# timeout: 120
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+. tests/guest/debug.sh
+load_debug
+. tests/guest/guard.sh
+programs loopdev pattern
+
+# read_in_window - across many extents, none of which has ended
+read_in_window() {
+	wait_mapped "$dev"
+	window 5000 END
+	pattern check -d -q -b 512k -s "$1" "$dev" 512k &
+	reader=$!
+	later stop_writes $reader
+	wait_until 20 in_window END
+}
+
+for fs in ext4 xfs; do
+	begin_fs "$fs"
+	for i in 1 2; do
+		fragmented "$MNT/$i" 1
+		written "$MNT/$i" 1M "$i"
+	done
+	dev=$(attach --read-only "$MNT/1")
+	read_in_window 1
+	loopdev change "$dev" "$MNT/2" &
+	changer=$!
+	later stop_writes $changer
+	sleep 1
+	in_window END || fail "$fs: the window was closed too early to show anything"
+	[ -e "/proc/$changer" ] || fail "$fs: the image was changed with I/O in flight"
+	window 0
+	wait "$reader" || fail "$fs: what was read meanwhile"
+	wait "$changer" || fail "$fs: another image"
+	wait_mapped "$dev"
+	check "$fs: which it has" pattern check -d -q -s 2 "$dev" 1M
+
+	# Detached: when the reader closes it, with its I/O done
+	read_in_window 2
+	loopdev detach "$dev"
+	window 0
+	wait "$reader" || fail "$fs: what was read before it was detached"
+	wait_until 20 unbound "$dev"
+	end_fs
+done
