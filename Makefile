@@ -53,7 +53,7 @@ test-catches: cli setup
 model: setup-host
 	@model/check.py $(ARGS)
 
-## check: checkpatch, warnings, sparse, clippy, rustfmt, ruff, shellcheck, docs/safety.md
+## check: checkpatch, warnings, sparse, clippy, rustfmt, ruff, shellcheck, docs/safety.md, builds for other kernels
 .PHONY: check
 check: setup-host
 	@scripts/setup.sh --no-module

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Differences between the kernels that floop is built for, each with the
- * version that ended it. Nothing else in the driver asks for a version.
+ * version that ended it, or the option. Nothing else in the driver asks for
+ * either.
  *
  * FLOOP_LEASE_OPEN_CONFLICT comes from Kbuild: a kernel that has
  * lm_open_conflict() calls it without looking whether it is there.
@@ -10,6 +11,7 @@
 #define FLOOP_COMPAT_H
 
 #include <linux/blk-mq.h>
+#include <linux/cgroup.h>
 #include <linux/sched/mm.h>
 #include <linux/version.h>
 
@@ -48,6 +50,16 @@ static inline bool floop_bdev_rotational(struct block_device *bdev)
 	return !bdev_nonrot(bdev);
 #else
 	return bdev_rot(bdev);
+#endif
+}
+
+/* A kernel without cgroups has no struct cgroup_subsys_state to look into. */
+static inline int floop_css_id(struct cgroup_subsys_state *css)
+{
+#ifdef CONFIG_CGROUPS
+	return css->id;
+#else
+	return 0;
 #endif
 }
 

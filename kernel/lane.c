@@ -27,6 +27,7 @@
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 
+#include "compat.h"
 #include "device.h"
 #include "discard.h"
 #include "flush.h"
@@ -206,7 +207,7 @@ static struct floop_lane *cgroup_lane(struct floop_lanes *lanes,
 				      struct cgroup_subsys_state *css,
 				      unsigned int slot, bool make)
 {
-	unsigned long key = (unsigned long)css->id * (nr_cpu_ids + 1) + slot;
+	unsigned long key = floop_css_id(css) * (nr_cpu_ids + 1UL) + slot;
 	struct floop_lane *lane = xa_load(&lanes->cgroups, key);
 	int err;
 

@@ -1,8 +1,9 @@
 #!/bin/bash
 # What `make check` runs: checkpatch --strict, the module with W=1 and sparse, clippy, rustfmt, ruff,
-# a lint of shell scripts, and docs/safety.md against the kernels' sources. Runs all of them and
-# fails if one of them had anything to say. Usage: check.sh [NAME]..., all without a name: checkpatch,
-# module, clippy, rustfmt, ruff, shellcheck, safety.
+# a lint of shell scripts, docs/safety.md against the kernels' sources, and the module for kernels
+# that are built otherwise. Runs all of them and fails if one of them had anything to say.
+# Usage: check.sh [NAME]..., all without a name: checkpatch, module, clippy, rustfmt, ruff,
+# or shellcheck, safety, builds.
 
 . "$(dirname "$0")/lib.sh"
 cd "$PROJECT"
@@ -84,9 +85,19 @@ check_safety()
 	"$BUILD/venv/bin/python" scripts/block-changers.py
 }
 
+# What no kernel of ours here is: compiled only.
+check_builds()
+{
+	local name bad=0
+	for name in i386 small; do
+		scripts/check-build.sh stable "$name" || bad=1
+	done
+	return $bad
+}
+
 [ -d "$tools" ] || step "the kernel's own checkers" kernel_tools
 failed=()
-[ $# -gt 0 ] || set -- checkpatch module clippy rustfmt ruff shellcheck safety
+[ $# -gt 0 ] || set -- checkpatch module clippy rustfmt ruff shellcheck safety builds
 for name; do
 	printf 'check: %-12s' "$name"
 	start=$SECONDS

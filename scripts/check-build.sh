@@ -1,0 +1,68 @@
+#!/bin/bash
+# Usage: check-build.sh lts|stable NAME. Compile the module, with W=1, for a kernel that is
+# configured as Debian's aren't. NAME: i386, small (without cgroups, SMP, tracing, integrity and
+# 32-bit programs). Such a kernel is only prepared, not built, so what the module asks of it is
+# not looked up, but for what no kernel has: divisions of 64 bits on a machine of 32.
+
+. "$(dirname "$0")/lib.sh"
+
+kernel=${1:?lts or stable}
+name=${2:?i386 or small}
+tree=$BUILD/builds/$kernel
+out=$BUILD/builds/$kernel-$name
+locked "build-$kernel"
+
+arch=x86_64 options=()
+case $name in
+i386) arch=i386 ;;
+small) options=(-d CGROUPS -d SMP -d FTRACE -d BLK_DEV_INTEGRITY -d IA32_EMULATION) ;;
+*) die "no such build: $name" ;;
+esac
+
+in_tree()
+{
+	in_root make -C "$tree" O="$out" ARCH="$arch" -s -j"$(nproc)" "$@"
+}
+
+unpack()
+{
+	"$PROJECT/scripts/linux-source.sh" "$kernel"
+	rm -rf "$tree.new"
+	mkdir -p "$tree.new"
+	tar -x -C "$tree.new" --strip-components=1 -f "$BUILD/src/$kernel.tar.xz"
+	mv "$tree.new" "$tree"
+}
+
+prepare()
+{
+	as_root rm -rf "$out"
+	in_tree defconfig
+	[ ${#options[@]} = 0 ] || in_root "$tree/scripts/config" --file "$out/.config" "${options[@]}"
+	in_tree olddefconfig
+	local option bad=0
+	for option in "${options[@]}"; do
+		[ "$option" != -d ] || continue
+		! grep "^CONFIG_$option=" "$out/.config" || bad=1
+	done
+	[ $bad = 0 ] || die "not taken"
+	in_tree modules_prepare
+	as_root touch "$out/prepared"
+}
+
+[ -d "$tree" ] || unpack
+[ -e "$out/prepared" ] || prepare > "$BUILD/logs/check-build-$kernel-$name.log" 2>&1 ||
+	die "the $kernel kernel can't be prepared: $BUILD/logs/check-build-$kernel-$name.log"
+
+work=$(mktemp -d "$BUILD/check.XXXXXX")
+bad=0
+cp kernel/*.[ch] kernel/Kbuild "$work/"
+# Without a kernel there is no list of what it exports.
+in_root make -s -j"$(nproc)" -C "$out" M="$work" W=1 KCFLAGS=-Werror KBUILD_MODPOST_WARN=1 \
+	modules > "$BUILD/logs/check-build-$kernel-$name-module.log" 2>&1 || bad=1
+grep -E '^[a-z0-9_-]+\.[ch]:|error:' "$BUILD/logs/check-build-$kernel-$name-module.log" && bad=1
+if nm -u "$work"/*.o | grep -E ' __u?(div|mod|divmod)[dst]i[34]$'; then
+	printf 'a division of 64 bits, which the kernel has no function for\n'
+	bad=1
+fi
+as_root rm -rf "$work"
+exit $bad
