@@ -13,7 +13,6 @@
 #include "compat.h"
 #include "config.h"
 #include "device.h"
-#include "fit.h"
 #include "image.h"
 #include "lane.h"
 #include "limits.h"
@@ -88,7 +87,7 @@ static int bind_image(struct floop_device *dev, struct file *file,
 		(file->f_flags & O_DIRECT);
 
 	dev->want_direct = true;
-	dev->want_mapping = floop_fit_by_default(image);
+	dev->want_mapping = floop_map_default;
 	dev->user_block_size = block_size;
 	dev->flags = info->lo_flags;
 	if (read_only)

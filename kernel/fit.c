@@ -11,31 +11,6 @@
 #include "lease.h"
 #include "rules.h"
 
-enum floop_mapping floop_fit_default = FLOOP_MAPPING_AUTO;
-
-/**
- * floop_fit_by_default() - is the image to be mapped unless told otherwise?
- * @image: the image, on whatever file system
- *
- * xfs has more ways to change a file's blocks than ext4, two of which wait for
- * no direct I/O (docs/safety.md). Until what closes them has been tried for
- * longer, an image there that is written to is mapped when somebody asks.
- *
- * Return: whether it is.
- */
-bool floop_fit_by_default(const struct floop_image *image)
-{
-	switch (READ_ONCE(floop_fit_default)) {
-	case FLOOP_MAPPING_OFF:
-		return false;
-	case FLOOP_MAPPING_ON:
-		return true;
-	default:
-		return image->read_only ||
-		       !floop_lease_is_xfs(file_inode(image->file));
-	}
-}
-
 /**
  * floop_fit_never() - which inode flags keep a file from being mapped?
  * @image: the image

@@ -7,12 +7,9 @@
 #include <linux/bitops.h>
 #include <linux/delay.h>
 #include <linux/module.h>
-#include <linux/string.h>
-#include <linux/sysfs.h>
 
 #include "control.h"
 #include "device.h"
-#include "fit.h"
 #include "image.h"
 #include "map.h"
 #include "names.h"
@@ -62,39 +59,8 @@ static const struct kernel_param_ops queue_depth_ops = {
 module_param_cb(hw_queue_depth, &queue_depth_ops, &floop_queue_depth, 0444);
 MODULE_PARM_DESC(hw_queue_depth, "I/Os of a device that have memory in reserve, and that may wait in the file system at once. Default: 128");
 
-static int set_mapping(const char *val, const struct kernel_param *kp)
-{
-	bool on;
-	int err;
-
-	if (sysfs_streq(val, "auto")) {
-		WRITE_ONCE(floop_fit_default, FLOOP_MAPPING_AUTO);
-		return 0;
-	}
-	err = kstrtobool(val, &on);
-	if (!err)
-		WRITE_ONCE(floop_fit_default,
-			   on ? FLOOP_MAPPING_ON : FLOOP_MAPPING_OFF);
-	return err;
-}
-
-static int get_mapping(char *buf, const struct kernel_param *kp)
-{
-	static const char * const words[] = {
-		[FLOOP_MAPPING_OFF]	= "N",
-		[FLOOP_MAPPING_ON]	= "Y",
-		[FLOOP_MAPPING_AUTO]	= "auto",
-	};
-
-	return sysfs_emit(buf, "%s\n", words[READ_ONCE(floop_fit_default)]);
-}
-
-static const struct kernel_param_ops mapping_ops = {
-	.set	= set_mapping,
-	.get	= get_mapping,
-};
-module_param_cb(mapping, &mapping_ops, NULL, 0644);
-MODULE_PARM_DESC(mapping, "Map images to the disk where that is safe, unless told otherwise for a device: yes, no, or auto (default): yes, but on xfs only read-only ones");
+module_param_named(mapping, floop_map_default, bool, 0644);
+MODULE_PARM_DESC(mapping, "Map images to the disk where that is safe, unless told otherwise for a device. Default: yes");
 
 module_param_named(map_memory, floop_map_mib, uint, 0644);
 MODULE_PARM_DESC(map_memory, "MiB of memory that the map of an image may take at most; what doesn't fit goes through the file system. Default: 64");

@@ -11,6 +11,7 @@
 #include "map.h"
 
 unsigned int floop_map_mib = 64;
+bool floop_map_default = true;
 
 /*
  * A range and the gap next to it take a pivot and a slot each, 32 bytes, in

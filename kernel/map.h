@@ -46,6 +46,7 @@ struct floop_map {
 };
 
 extern unsigned int floop_map_mib;
+extern bool floop_map_default;
 
 int floop_map_init(struct floop_map *map);
 void floop_map_exit(struct floop_map *map);

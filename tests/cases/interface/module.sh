@@ -54,7 +54,7 @@ is "no folder in /sys/module" "$(glob "/sys/module/$MODULE")" ""
 is "no threads" "$(pgrep "R-$PREFIX" || true)" ""
 
 load
-is "mapping, unless told otherwise" "$(cat "/sys/module/$MODULE/parameters/mapping")" auto
+is "mapping, unless told otherwise" "$(cat "/sys/module/$MODULE/parameters/mapping")" Y
 unload
 load max_loop=3
 is "max_loop=3: devices" "$(devices)" 3
