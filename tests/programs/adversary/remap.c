@@ -508,7 +508,7 @@ static int op_atomic(struct adversary *a, int fd)
 }
 
 const struct op remap_ops[] = {
-	{ "dedupe", op_dedupe, 30, FS_XFS, false },
+	{ "dedupe", op_dedupe, 12, FS_XFS, false },
 	{ "dedupe-out", op_dedupe_out, 4, FS_XFS, false },
 	{ "clone", op_clone, 6, FS_XFS, false },
 	{ "clone-out", op_clone_out, 4, FS_XFS, false },
