@@ -125,9 +125,17 @@ def notice(name, patch, head, keep):
 
 
 def sources(patch):
-    """What the result depends on."""
-    tree = git("rev-parse", "HEAD^{tree}").strip()
-    return hashlib.sha256(tree.encode() + patch.read_bytes()).hexdigest()
+    """What the result depends on, as it is committed."""
+    cases = [by.partition(":")[0] for by in read_head(patch)["By"].split()]
+    paths = ["kernel", "model", "tests/guest", "tests/programs"]
+    listed = git("ls-tree", "-d", "HEAD", "--", *paths)
+    listed += git("ls-tree", "-r", "HEAD", "--", "tests/cases")
+    lines = [
+        line
+        for line in listed.splitlines()
+        if "tests/cases/" not in line or pathlib.Path(line).stem in "/".join(cases).split("/")
+    ]
+    return hashlib.sha256("\n".join(lines).encode() + patch.read_bytes()).hexdigest()
 
 
 def find_out(patch, keep):
