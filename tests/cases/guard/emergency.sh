@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: after an emergency remount has made the file system below read-only, a flush of a device and an O_DSYNC write to it still reach the disk as a flush, though ext4's fsync then does nothing
+# shows: after an emergency remount has made the file system below read-only, a flush of a device, an O_DSYNC write to it and a write with FUA alone (btrfs's super block) still reach the disk as a flush, though ext4's fsync then does nothing
 # modes: side-by-side
 # machines: stable-side-by-side lts-side-by-side
 # timeout: 400
@@ -28,6 +28,19 @@ flushed() {
 	"$@" >"$WORK/out" 2>&1 || fail "$what: $(cat "$WORK/out")"
 	[ "$(flushes)" -gt "$before" ] || fail "$what: the disk got no flush"
 	echo "ok: $what: the disk got $(($(flushes) - before)) flushes"
+}
+
+# commits WHAT - a btrfs on the device: a flush, and then its super block with
+# FUA, so that the disk gets two
+commits() {
+	local before after
+	date >"$WORK/upper/file"
+	before=$(flushes)
+	sync -f "$WORK/upper"
+	after=$(flushes)
+	[ $((after - before)) -ge 2 ] ||
+		fail "$1: the disk got $((after - before)) flushes, the write with FUA none"
+	echo "ok: $1: the disk got $((after - before)) flushes"
 }
 
 # The machine's own root becomes read-only as well
@@ -59,3 +72,18 @@ for fs in ext4 xfs; do
 	detach "$dev"
 	end_fs
 done
+
+begin_mapped ext4 64M
+# What is discarded would be a hole, which can only be filled while it is writable
+mkfs.btrfs -q -K --mixed -m single -d single "$dev"
+mount_at "$dev" "$WORK/upper" -o nodiscard
+udev_settle
+echo u >/proc/sysrq-trigger
+wait_until 20 read_only
+mount -o remount,rw "$WORK/upper"
+commits "read-only: a write with FUA"
+unmount "$WORK/upper"
+mount -o remount,rw "$MNT"
+check "what it holds" btrfs check "$dev"
+detach "$dev"
+end_fs
