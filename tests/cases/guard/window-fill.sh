@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: blocks that have been looked up, and are others' by the time that they would go into the map, don't go there
+# shows: blocks that have been looked up, and are others' by the time that they would go into the map, don't go there; who detaches the device meanwhile waits for the look at one piece of the image, not at all of it
+# timeout: 300
 # modes: side-by-side
 # module: debug
 . tests/guest/lib.sh
@@ -31,5 +32,18 @@ for fs in ext4 xfs; do
 		pattern check -q -s 7 "$MNT/neighbour" 8M
 	check "$fs: the image" pattern check -q -b 64k -s 3 "$MNT/image" 8M
 	detach "$dev"
+
+	# Of 8,192 pieces: looked up in sixteen goes
+	pattern write -q -b 4k -k 8k "$MNT/large" 64M
+	window 4000 FILL
+	dev=$(attach "$MNT/large")
+	wait_until 20 in_window FILL
+	loopdev detach "$dev" &
+	detacher=$!
+	wait_until 20 unbound "$dev"
+	wait "$detacher" || fail "$fs: detaching"
+	window 0
+	echo "ok: $fs: detached while it was filled"
+	rm "$MNT/filler" "$MNT/large"
 	end_fs
 done
