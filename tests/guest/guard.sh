@@ -135,6 +135,13 @@ end_writes() {
 	echo "ok: $1: $(tail -n 1 "$WORK/keeper")"
 }
 
+# flushes - that the first disk has got (Documentation/block/stat.rst)
+flushes() {
+	local disk
+	disk=$(the_disk 1)
+	awk '{ print $16 }' "/sys/block/${disk#/dev/}/stat"
+}
+
 # goes WHAT DEVICE WAY OTHER - reads of the whole device take one path, and none the other
 goes() {
 	local way other

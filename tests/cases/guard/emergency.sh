@@ -9,13 +9,6 @@
 . tests/guest/guard.sh
 programs loopdev pattern
 
-disk=$(the_disk 1)
-
-# flushes - that the disk has got (Documentation/block/stat.rst)
-flushes() {
-	awk '{ print $16 }' "/sys/block/${disk#/dev/}/stat"
-}
-
 read_only() {
 	[ "$(findmnt -n -o FS-OPTIONS "$MNT" | cut -d, -f1)" = ro ]
 }

@@ -1,0 +1,26 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: what a write to a hole has allocated is mapped once the file system has made that durable: before then, what is written there with FUA would be lost with the power
+# modes: side-by-side
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+. tests/guest/guard.sh
+programs loopdev pattern
+
+for fs in ext4 xfs; do
+	begin_fs "$fs"
+	# xfs does so by itself every 30 seconds
+	[ "$fs" = xfs ] || mount -o remount,commit=300 "$MNT"
+	truncate -s 8M "$MNT/image"
+	dev=$(attach "$MNT/image")
+	wait_mapped "$dev" 0
+	udev_settle
+	before=$(flushes)
+	check "$fs: a write to a hole" \
+		pattern write -d -n -q -b 64k -s 1 "$dev" 1M
+	wait_mapped "$dev" 1
+	[ "$(flushes)" -gt "$before" ] ||
+		fail "$fs: mapped, and the disk got no flush before that"
+	detach "$dev"
+	end_fs
+done
