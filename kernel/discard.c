@@ -12,6 +12,7 @@
 #include "image.h"
 #include "io.h"
 #include "limits.h"
+#include "rules.h"
 
 /*
  * Not vfs_fallocate(): fanotify may keep that waiting for a process, which may
@@ -30,6 +31,7 @@ static int guarded_change(struct floop_image *image, int mode, loff_t pos,
 	int err = -EIO;
 
 	if (floop_guard_change_begin(image)) {
+		floop_window(FLOOP_WINDOW_CHANGE);
 		file_start_write(image->file);
 		err = change(image, mode, pos, size);
 		file_end_write(image->file);

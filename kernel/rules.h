@@ -56,6 +56,8 @@ enum floop_rule {
  * @FLOOP_WINDOW_FILL: blocks have been looked up, and are not in the map yet
  * @FLOOP_WINDOW_DRAIN: mapped I/O has ended, the lease is still held
  * @FLOOP_WINDOW_SUBMIT: a bio is mapped, the disk hasn't got it yet
+ * @FLOOP_WINDOW_CHANGE: mapped I/O has ended for a change of our own, which is
+ *	still to come
  */
 enum floop_window {
 	FLOOP_WINDOW_RESUME,
@@ -66,6 +68,7 @@ enum floop_window {
 	FLOOP_WINDOW_FILL,
 	FLOOP_WINDOW_DRAIN,
 	FLOOP_WINDOW_SUBMIT,
+	FLOOP_WINDOW_CHANGE,
 };
 
 #ifdef FLOOP_DEBUG

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: someone opens the image and closes it again just before a discard's pause ends: the image is mapped again, and the device can be detached then and there
+# shows: someone opens the image and closes it again just before a discard's pause ends: the image is mapped again, and the device can be detached then and there; another discard that begins just then keeps the image from being mapped until it has ended
 # modes: side-by-side
 # module: debug
 # timeout: 120
@@ -60,6 +60,22 @@ for fs in ext4 xfs; do
 		go_on
 	done
 	window 0
+	wait_mapped "$dev" 6
+
+	window 5000 RESUME
+	check "$fs: a discard" blkdiscard -o 1M -l 64k "$dev"
+	wait_until 20 in_window RESUME
+	window 5000 RESUME CHANGE
+	blkdiscard -o 2M -l 64k "$dev" &
+	discarder=$!
+	wait_until 20 in_window CHANGE
+	window 5000 CHANGE
+	sleep 0.5
+	in_window CHANGE || fail "$fs: the window was closed too early to show anything"
+	unmapped "$dev" || fail "$fs: mapped while a discard changes the image"
+	window 0
+	wait "$discarder" || fail "$fs: another discard"
+	echo "ok: $fs: not mapped during another discard"
 	wait_mapped "$dev" 6
 	check "$fs: what it holds" pattern check -d -q -s 2 -o 4M "$dev" 4M
 	detach "$dev"

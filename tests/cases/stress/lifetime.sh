@@ -88,7 +88,7 @@ load "${MODULE_FILE%/*}/floop-debug.ko"
 for fs in ext4 xfs; do
 	echo "--- $fs, windows"
 	# All but those that every I/O passes; and those
-	windows 0x7d 20
+	windows 0x17d 20
 	on "$fs" "$(more 5 40)" 3
 	windows 0x82 2
 	on "$fs" "$(more 4 20)" 3
