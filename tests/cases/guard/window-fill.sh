@@ -34,6 +34,7 @@ for fs in ext4 xfs; do
 	detach "$dev"
 
 	# Of 8,192 pieces: looked up in sixteen goes
+	rm "$MNT/filler"
 	pattern write -q -b 4k -k 8k "$MNT/large" 64M
 	window 4000 FILL
 	dev=$(attach "$MNT/large")
@@ -44,6 +45,6 @@ for fs in ext4 xfs; do
 	wait "$detacher" || fail "$fs: detaching"
 	window 0
 	echo "ok: $fs: detached while it was filled"
-	rm "$MNT/filler" "$MNT/large"
+	rm "$MNT/large"
 	end_fs
 done
