@@ -24,15 +24,6 @@ in_tree()
 	in_root make -C "$tree" O="$out" ARCH="$arch" -s -j"$(nproc)" "$@"
 }
 
-unpack()
-{
-	"$PROJECT/scripts/linux-source.sh" "$kernel"
-	rm -rf "$tree.new"
-	mkdir -p "$tree.new"
-	tar -x -C "$tree.new" --strip-components=1 -f "$BUILD/src/$kernel.tar.xz"
-	mv "$tree.new" "$tree"
-}
-
 prepare()
 {
 	as_root rm -rf "$out"
@@ -44,14 +35,14 @@ prepare()
 		[ "$option" != -d ] || continue
 		! grep "^CONFIG_$option=" "$out/.config" || bad=1
 	done
-	[ $bad = 0 ] || die "not taken"
+	[ "$bad" = 0 ] || die "not taken"
 	in_tree modules_prepare
 	as_root touch "$out/prepared"
 }
 
-[ -d "$tree" ] || unpack
-[ -e "$out/prepared" ] || prepare > "$BUILD/logs/check-build-$kernel-$name.log" 2>&1 ||
-	die "the $kernel kernel can't be prepared: $BUILD/logs/check-build-$kernel-$name.log"
+"$PROJECT/scripts/linux-source.sh" "$kernel"
+[ -d "$tree" ] || step "build for $kernel: unpack" unpack_source "$kernel" "$tree"
+[ -e "$out/prepared" ] || step "build for $kernel, $name: prepare" prepare
 
 work=$(mktemp -d "$BUILD/check.XXXXXX")
 bad=0
@@ -65,4 +56,4 @@ if nm -u "$work"/*.o | grep -E ' __u?(div|mod|divmod)[dst]i[34]$'; then
 	bad=1
 fi
 as_root rm -rf "$work"
-exit $bad
+[ "$bad" = 0 ]

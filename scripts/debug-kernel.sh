@@ -21,14 +21,6 @@ in_tree()
 	in_root nice -n 19 make -C "$tree" -s -j"$(nproc)" "$@"
 }
 
-unpack()
-{
-	as_root rm -rf "$tree.new"
-	mkdir -p "$tree.new"
-	tar -x -C "$tree.new" --strip-components=1 -f "$BUILD/src/$kernel.tar.xz"
-	mv "$tree.new" "$tree"
-}
-
 configure()
 {
 	local line
@@ -55,7 +47,7 @@ collect()
 	cp "$tree/include/config/kernel.release" "$out/release"
 }
 
-[ -e "$tree/Makefile" ] || step "debug kernel, $kernel: unpack" unpack
+[ -e "$tree/Makefile" ] || step "debug kernel, $kernel: unpack" unpack_source "$kernel" "$tree"
 step "debug kernel, $kernel: configure" configure
 grep 'not taken' "$BUILD"/logs/setup-debug-kernel-"$kernel"-configure.log >&2 || true
 step "debug kernel, $kernel: compile (takes long)" compile

@@ -66,6 +66,15 @@ step()
 	printf '   done in %d s\n' $((SECONDS - start)) >&2
 }
 
+# unpack_source lts|stable FOLDER: that kernel's sources, once they are fetched; all or nothing.
+unpack_source()
+{
+	as_root rm -rf "$2.new"
+	mkdir -p "$2.new"
+	tar -x -C "$2.new" --strip-components=1 -f "$BUILD/src/$1.tar.xz"
+	mv "$2.new" "$2"
+}
+
 # kernels: the releases of the guest's kernels, one a line.
 kernels()
 {
