@@ -103,6 +103,7 @@ for name; do
 	start=$SECONDS
 	if said=$(set +e; "check_$name" 2>&1); then
 		printf 'ok (%d s)\n' $((SECONDS - start))
+		grep '^note: ' <<< "$said" || true
 	else
 		printf 'FAILED\n%s\n' "$said"
 		failed+=("$name")

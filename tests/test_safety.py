@@ -120,7 +120,7 @@ class Tree:
             text=True,
         )
         assert (run.returncode == 0) == (run.stderr == ""), run.stderr
-        return run.stderr
+        return run.stdout + run.stderr
 
 
 @pytest.fixture
@@ -185,12 +185,12 @@ def test_stale_reason(tree, kind):
     tree.write(
         "data.toml", DATA + f'[[{kind}]]\npart = "xfs"\nreason = "Was."\nnames = "xfs_was"\n'
     )
-    assert f"data.toml: xfs_was (xfs, {kind}) leads to no change" in tree.check()
+    assert f"note: data.toml: xfs_was (xfs, {kind}) leads to no change" in tree.check()
 
 
 def test_stale_operation(tree):
     tree.write("data.toml", DATA + '[[operation]]\nreason = "No."\nnames = "setattr"\n')
-    assert "data.toml: no operation setattr leads to a change" in tree.check()
+    assert "note: data.toml: no operation setattr leads to a change" in tree.check()
 
 
 def test_reason_is_empty(tree):
@@ -200,7 +200,7 @@ def test_reason_is_empty(tree):
 
 def test_stale_row(tree):
     tree.write("page.md", PAGE + "| `xfs_was()` | `guard/hang` |\n")
-    assert "page.md:7: xfs_was is in neither kernel" in tree.check()
+    assert "note: page.md:7: xfs_was is in neither kernel" in tree.check()
 
 
 def test_our_own_function_in_a_row(tree):
