@@ -137,6 +137,7 @@ fn config(
             offset: args.offset,
             visible,
             made_for: smallest(found),
+            asked: args.direct == Direct::On,
         };
         let plan = dio::plan(&facts, args.sector_size);
         if let (Direct::On, Some(obstacle)) = (args.direct, &plan.obstacle) {

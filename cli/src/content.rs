@@ -130,6 +130,24 @@ fn iso9660(image: &Bytes) -> Option<Finding> {
     image.is(32769, b"CD001").then_some(found)
 }
 
+fn erofs(image: &Bytes) -> Option<Finding> {
+    let shift = image.byte(1024 + 12).into();
+    let size = image.is(1024, b"\xe2\xe1\xf5\xe0").then(|| 1_u32.checked_shl(shift))??;
+    Some(Finding { what: "an EROFS file system", sector_size: stated(size)?, table: false })
+}
+
+/// A squashfs reads whatever sectors there are.
+fn squashfs(image: &Bytes) -> Option<Finding> {
+    let found = Finding { what: "a squashfs", sector_size: 4096, table: false };
+    image.is(0, b"hsqs").then_some(found)
+}
+
+/// Swap space, which is read and written in pages.
+fn swap(image: &Bytes) -> Option<Finding> {
+    let found = Finding { what: "swap space", sector_size: 4096, table: false };
+    image.is(4086, b"SWAPSPACE2").then_some(found)
+}
+
 fn luks(image: &Bytes) -> Option<Finding> {
     let found = Finding { what: "a LUKS header", sector_size: 512, table: false };
     image.is(0, b"LUKS\xba\xbe").then_some(found)
@@ -143,7 +161,7 @@ fn lvm(image: &Bytes) -> Option<Finding> {
 /// Everything that is recognized in the first bytes of an image.
 pub fn sniff(image: &[u8]) -> Vec<Finding> {
     let image = Bytes(image);
-    [gpt, mbr, fat, ext, xfs, btrfs, iso9660, luks, lvm]
+    [gpt, mbr, fat, ext, xfs, btrfs, iso9660, erofs, squashfs, swap, luks, lvm]
         .into_iter()
         .filter_map(|look| look(&image))
         .collect()
@@ -233,6 +251,12 @@ mod tests {
             Some(("a Btrfs file system", 4096))
         );
         assert_eq!(one(&[(32769, b"CD001")]), Some(("an ISO 9660 file system", 2048)));
+        assert_eq!(
+            one(&[(1024, b"\xe2\xe1\xf5\xe0"), (1024 + 12, b"\x0c")]),
+            Some(("an EROFS file system", 4096))
+        );
+        assert_eq!(one(&[(0, b"hsqs")]), Some(("a squashfs", 4096)));
+        assert_eq!(one(&[(4086, b"SWAPSPACE2")]), Some(("swap space", 4096)));
         assert_eq!(one(&[(0, b"LUKS\xba\xbe")]), Some(("a LUKS header", 512)));
         assert_eq!(one(&[(512, b"LABELONE")]), Some(("an LVM physical volume", 512)));
     }

@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType, OFlags, StatxFlags, statx};
@@ -21,9 +21,13 @@ const LARGEST: u32 = 4096;
 
 /// What a file's offsets and lengths must be a multiple of in direct I/O; `None` if it has none.
 pub fn alignment(file: &File) -> Option<u32> {
-    if !opens_direct(file) {
-        return None;
-    }
+    let direct = open_direct(file)?;
+    let alignment = stated_alignment(file)?;
+    reads(&direct, alignment).then_some(alignment)
+}
+
+/// The same, as the file system says it.
+fn stated_alignment(file: &File) -> Option<u32> {
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::DIOALIGN;
     let stat = statx(file, c"", AtFlags::EMPTY_PATH, wanted).ok()?;
     if stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0 {
@@ -40,13 +44,22 @@ pub fn alignment(file: &File) -> Option<u32> {
     Some(sector_size_of(disk).unwrap_or(SECTOR))
 }
 
-/// Whether the file can be opened for direct I/O at all.
-fn opens_direct(file: &File) -> bool {
+/// The file for direct I/O, if it can be opened for that at all.
+fn open_direct(file: &File) -> Option<File> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let Ok(flags) = i32::try_from(OFlags::DIRECT.bits()) else { return false };
-    match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+    let flags = i32::try_from(OFlags::DIRECT.bits()).ok()?;
+    OpenOptions::new().read(true).custom_flags(flags).open(path).ok()
+}
+
+/// Whether direct I/O is more than a promise: overlayfs makes it for file systems that have none.
+fn reads(direct: &File, alignment: u32) -> bool {
+    let len = usize::try_from(alignment.next_power_of_two()).unwrap_or(4096).max(4096);
+    let mut memory = vec![0; 2 * len];
+    let skip = memory.as_ptr().align_offset(len);
+    let refused = [Some(Errno::INVAL), Some(Errno::OPNOTSUPP)];
+    match direct.read_at(&mut memory[skip..skip + len], 0) {
         Ok(_) => true,
-        Err(error) => Errno::from_io_error(&error) != Some(Errno::INVAL),
+        Err(error) => !refused.contains(&Errno::from_io_error(&error)),
     }
 }
 
@@ -71,6 +84,8 @@ pub struct Facts {
     pub visible: u64,
     /// What in it needs the smallest sectors.
     pub made_for: Option<Finding>,
+    /// Whether the user asked for direct I/O in so many words.
+    pub asked: bool,
 }
 
 /// How to attach an image with the in-tree driver.
@@ -126,11 +141,21 @@ fn keeps_small_sectors(facts: &Facts, alignment: u32) -> Option<String> {
             "direct I/O on this image needs {alignment}-byte sectors, which not every kernel has"
         ));
     }
-    if let Some(finding) = facts.made_for.filter(|finding| finding.sector_size < alignment) {
-        return Some(format!(
-            "direct I/O on this image needs {alignment}-byte sectors, but it holds {}",
-            finding.describe()
-        ));
+    match facts.made_for {
+        Some(finding) if finding.sector_size < alignment => {
+            return Some(format!(
+                "direct I/O on this image needs {alignment}-byte sectors, but it holds {}",
+                finding.describe()
+            ));
+        }
+        // What is written to a blank image is found elsewhere only in sectors of 512 bytes.
+        None if alignment > SECTOR && !facts.asked => {
+            return Some(format!(
+                "direct I/O on this image needs {alignment}-byte sectors, and it holds nothing \
+                 known to be made for them"
+            ));
+        }
+        _ => {}
     }
     // What doesn't fill the smallest sector can't be seen either way.
     let sectors = facts.visible - facts.visible % u64::from(SECTOR);
@@ -195,6 +220,7 @@ fn kept(file: &File, attachment: &Attachment) -> Option<String> {
         offset: attachment.offset,
         visible: visible(size, attachment.offset, Some(attachment.size_limit)),
         made_for: smallest(&content_of(file, attachment.offset)),
+        asked: false,
     };
     keeps_small_sectors(&facts, alignment)
 }
@@ -224,7 +250,7 @@ mod tests {
     const GPT: Finding = Finding { what: "a GPT", sector_size: 512, table: true };
 
     fn facts(alignment: Option<u32>) -> Facts {
-        Facts { alignment, offset: 0, visible: 1 << 20, made_for: None }
+        Facts { alignment, offset: 0, visible: 1 << 20, made_for: None, asked: false }
     }
 
     fn why(plan: &Plan) -> &str {
@@ -242,10 +268,18 @@ mod tests {
 
     #[test]
     fn sectors_grow_to_the_alignment() {
-        let p = plan(&facts(Some(4096)), None);
+        let asked = |alignment| Facts { asked: true, ..facts(Some(alignment)) };
+        let p = plan(&asked(4096), None);
         assert_eq!((p.sector_size, why(&p)), (4096, "direct"));
         let p = plan(&facts(Some(512)), Some(4096));
         assert_eq!((p.sector_size, why(&p)), (4096, "direct"));
+    }
+
+    #[test]
+    fn a_blank_image_stays_in_small_sectors() {
+        let p = plan(&facts(Some(4096)), None);
+        assert_eq!(p.sector_size, 512);
+        assert!(why(&p).contains("holds nothing known to be made for them"), "{}", why(&p));
     }
 
     #[test]
@@ -273,7 +307,7 @@ mod tests {
 
     #[test]
     fn no_byte_is_lost_for_direct_io() {
-        let mut facts = facts(Some(4096));
+        let mut facts = Facts { asked: true, ..facts(Some(4096)) };
         facts.visible += 512;
         let p = plan(&facts, None);
         assert_eq!(p.sector_size, 512);
@@ -290,6 +324,7 @@ mod tests {
         assert!(why(&plan(&facts, None)).contains("offset 512 is not a multiple of 4096"));
         assert!(!asks(Direct::Auto, &plan(&facts, None)));
         facts.offset = 8192;
+        facts.asked = true;
         assert!(asks(Direct::Auto, &plan(&facts, None)));
         assert!(!asks(Direct::Off, &plan(&facts, None)));
     }
