@@ -86,14 +86,16 @@ static int bind_image(struct floop_device *dev, struct file *file,
 	asked = (info->lo_flags & LO_FLAGS_DIRECT_IO) ||
 		(file->f_flags & O_DIRECT);
 
-	dev->want_direct = true;
+	dev->want_direct = asked || !READ_ONCE(floop_direct_only_asked);
+	dev->asked_direct = asked;
 	dev->want_mapping = floop_map_default;
 	dev->user_block_size = block_size;
-	dev->flags = info->lo_flags;
+	/* Whether I/O is direct is the image's to know. */
+	dev->flags = info->lo_flags & ~LO_FLAGS_DIRECT_IO;
 	if (read_only)
 		dev->flags |= LO_FLAGS_READ_ONLY;
 	if (!block_size)
-		block_size = floop_limits_block_size(image, size, asked);
+		block_size = floop_limits_block_size(dev, image, size, asked);
 	err = floop_limits_attach(dev, image, block_size, asked);
 	if (err) {
 		dev->flags = 0;
@@ -213,6 +215,7 @@ static struct floop_image *exchange_image(struct floop_device *dev,
 {
 	struct request_queue *q = dev->disk->queue;
 	struct floop_image *old = dev->image, *new;
+	struct queue_limits lim;
 	unsigned int memflags;
 	int err;
 
@@ -234,16 +237,19 @@ static struct floop_image *exchange_image(struct floop_device *dev,
 	settle_cache(new);
 
 	disk_force_media_change(dev->disk);
+	lim = queue_limits_start_update(q);
 	memflags = floop_freeze_queue(q);
 	/* Again, for another device's image may have changed, too. */
 	mutex_lock(&topology_lock);
 	err = floop_image_check_cycle(file, dev);
 	if (!err) {
-		floop_direct_decide(dev, new, queue_logical_block_size(q),
-				    false);
+		floop_direct_decide(dev, new, lim.logical_block_size, false);
+		floop_limits_direct(new, &lim);
 		set_image(dev, new);
 	}
 	mutex_unlock(&topology_lock);
+	/* What direct I/O asks for only: nothing that can be refused. */
+	queue_limits_commit_update(q, &lim);
 	floop_unfreeze_queue(q, memflags);
 	if (err) {
 		floop_image_close(new);

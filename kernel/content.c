@@ -4,8 +4,9 @@
  * disk with 4096-byte sectors needs a device with such sectors; but a partition
  * table counts in the sectors that it was written with, and a file system won't
  * mount on larger ones than its blocks. An image that worked on the in-tree
- * driver, in sectors of 512 bytes, has to work here: it is read before larger
- * sectors are chosen for it.
+ * driver, in sectors of 512 bytes, has to work here: larger ones are chosen for
+ * content only that is known to take them. That leaves out what others lie in
+ * (LUKS, LVM, md, bcache), for they pass on the sectors that they are given.
  */
 #include <linux/fs.h>
 #include <linux/slab.h>
@@ -14,17 +15,26 @@
 #include "content.h"
 #include "image.h"
 
-#define HEAD_SIZE	2048
+#define HEAD_SIZE	4096
 
 /* Where what we look for lies in the head of an image, in bytes. */
 #define XFS_SECTOR_SIZE		102	/* be16, after "XFSB" at 0 */
 #define FAT_SECTOR_SIZE		11	/* le16, after a jump at 0 */
+#define FAT_SECTORS_16		19	/* le16: how many, or 0 ... */
+#define FAT_SECTORS_32		32	/* ... and le32: how many */
+#define EXFAT_ID		3	/* "EXFAT   " */
+#define EXFAT_SECTOR_SHIFT	108
+#define NTFS_ID			3	/* "NTFS    " */
 #define BOOT_SIGNATURE		510	/* 0x55 0xaa: MBR, FAT, NTFS */
 #define EXT_SUPERBLOCK		1024
 #define EXT_LOG_BLOCK_SIZE	(EXT_SUPERBLOCK + 24)	/* le32, of 1024 */
 #define EXT_MAGIC		(EXT_SUPERBLOCK + 56)	/* le16 */
-#define ISO_ID			32769	/* "CD001", sectors of 2048 */
-#define ISO_SECTOR_SIZE		2048
+#define EROFS_MAGIC		1024	/* le32 */
+#define EROFS_BLOCK_SHIFT	(EROFS_MAGIC + 12)
+#define SWAP_ID			4086	/* "SWAPSPACE2", at a page's end */
+#define BTRFS_SUPERBLOCK	65536
+#define BTRFS_ID		(BTRFS_SUPERBLOCK + 64)	/* "_BHRfS_M" */
+#define BTRFS_SECTOR_SIZE	(BTRFS_SUPERBLOCK + 144)	/* le32 */
 
 static bool text_at(struct floop_image *image, loff_t pos, const char *text)
 {
@@ -35,53 +45,81 @@ static bool text_at(struct floop_image *image, loff_t pos, const char *text)
 	       !memcmp(buf, text, len);
 }
 
+static bool is_btrfs_of(struct floop_image *image, loff_t offset,
+			unsigned int block_size)
+{
+	u8 size[4];
+
+	return text_at(image, offset + BTRFS_ID, "_BHRfS_M") &&
+	       floop_image_read(image, offset + BTRFS_SECTOR_SIZE, size,
+				sizeof(size)) == sizeof(size) &&
+	       get_unaligned_le32(size) >= block_size;
+}
+
+/* The sectors of a boot sector, which is FAT's, exFAT's or NTFS's; or 0. */
+static unsigned int boot_sector_size(const u8 *head)
+{
+	if (head[0] != 0xeb && head[0] != 0xe9)
+		return 0;
+	if (!memcmp(head + EXFAT_ID, "EXFAT   ", 8))
+		return head[EXFAT_SECTOR_SHIFT] < 13 ?
+		       1U << head[EXFAT_SECTOR_SHIFT] : 0;
+	if (!memcmp(head + NTFS_ID, "NTFS    ", 8) ||
+	    get_unaligned_le16(head + FAT_SECTORS_16) ||
+	    get_unaligned_le32(head + FAT_SECTORS_32))
+		return get_unaligned_le16(head + FAT_SECTOR_SIZE);
+	return 0;
+}
+
+static bool head_takes(struct floop_image *image, const u8 *head,
+		       unsigned int block_size)
+{
+	loff_t offset = image->offset;
+
+	if (head[BOOT_SIGNATURE] == 0x55 && head[BOOT_SIGNATURE + 1] == 0xaa) {
+		/* A GPT's header is in the second sector, whatever its size. */
+		if (!memcmp(head + SECTOR_SIZE, "EFI PART", 8))
+			return false;
+		return boot_sector_size(head) >= block_size ||
+		       text_at(image, offset + block_size, "EFI PART");
+	}
+	if (!memcmp(head, "XFSB", 4))
+		return get_unaligned_be16(head + XFS_SECTOR_SIZE) >= block_size;
+	if (get_unaligned_le16(head + EXT_MAGIC) == 0xef53) {
+		u32 log = get_unaligned_le32(head + EXT_LOG_BLOCK_SIZE);
+
+		return log < 7 && (1024U << log) >= block_size;
+	}
+	if (get_unaligned_le32(head + EROFS_MAGIC) == 0xe0f5e1e2)
+		return head[EROFS_BLOCK_SHIFT] < 17 &&
+		       1U << head[EROFS_BLOCK_SHIFT] >= block_size;
+	if (!memcmp(head, "hsqs", 4) ||
+	    !memcmp(head + SWAP_ID, "SWAPSPACE2", 10))
+		return block_size <= HEAD_SIZE;
+	return is_btrfs_of(image, offset, block_size);
+}
+
 /**
- * floop_content_needs_small() - was the image made for smaller blocks?
+ * floop_content_takes() - was the image made for blocks of this size?
  * @image: the image
  * @block_size: the logical block size that the device would get, in bytes
  *
- * Knows GPT, MBR, FAT and NTFS, ext2 to ext4, xfs and ISO 9660. What it doesn't
- * know doesn't count.
+ * Knows GPT, FAT, exFAT and NTFS, ext2 to ext4, xfs, btrfs, squashfs, erofs and
+ * swap. What it doesn't know, or can't read, wasn't.
  *
  * Context: Process context. Reads the image.
- * Return: true if blocks of @block_size would make the content unreadable.
+ * Return: true if the content is known, and blocks of @block_size are fine.
  */
-bool floop_content_needs_small(struct floop_image *image,
-			       unsigned int block_size)
+bool floop_content_takes(struct floop_image *image, unsigned int block_size)
 {
-	loff_t offset = image->offset;
-	bool small = false;
+	bool takes = false;
 	u8 *head;
 
 	head = kzalloc(HEAD_SIZE, GFP_KERNEL);
 	if (!head)
-		return true;
-	/* What can't be read is left in the sectors that work for everything. */
-	if (floop_image_read(image, offset, head, HEAD_SIZE) != HEAD_SIZE) {
-		small = true;
-		goto out;
-	}
-
-	if (!memcmp(head, "XFSB", 4)) {
-		small = get_unaligned_be16(head + XFS_SECTOR_SIZE) < block_size;
-	} else if (get_unaligned_le16(head + EXT_MAGIC) == 0xef53) {
-		u32 log = get_unaligned_le32(head + EXT_LOG_BLOCK_SIZE);
-
-		small = log < 7 && (1024U << log) < block_size;
-	} else if (head[BOOT_SIGNATURE] == 0x55 &&
-		   head[BOOT_SIGNATURE + 1] == 0xaa) {
-		/* A GPT's header is in the second sector, whatever its size. */
-		if (text_at(image, offset + block_size, "EFI PART"))
-			small = false;
-		else if (head[0] == 0xeb || head[0] == 0xe9)
-			small = get_unaligned_le16(head + FAT_SECTOR_SIZE) <
-				block_size;
-		else
-			small = true;
-	}
-	if (!small && text_at(image, offset + ISO_ID, "CD001"))
-		small = ISO_SECTOR_SIZE < block_size;
-out:
+		return false;
+	if (floop_image_read(image, image->offset, head, HEAD_SIZE) == HEAD_SIZE)
+		takes = head_takes(image, head, block_size);
 	kfree(head);
-	return small;
+	return takes;
 }

@@ -9,7 +9,6 @@
 
 struct floop_image;
 
-bool floop_content_needs_small(struct floop_image *image,
-			       unsigned int block_size);
+bool floop_content_takes(struct floop_image *image, unsigned int block_size);
 
 #endif /* FLOOP_CONTENT_H */

@@ -46,6 +46,7 @@ enum floop_state {
  * @flags: LO_FLAGS_*
  * @size_limit: bytes of the image to show, 0 for all
  * @want_direct: direct I/O wherever the image allows it; the default
+ * @asked_direct: somebody asked for it in so many words
  * @want_mapping: I/O goes straight to the disk wherever the guard allows it
  * @user_block_size: the user chose the logical block size
  * @name: the name that came with LOOP_SET_STATUS, for LOOP_GET_STATUS
@@ -65,6 +66,7 @@ struct floop_device {
 	u32 flags;
 	loff_t size_limit;
 	bool want_direct;
+	bool asked_direct;
 	bool want_mapping;
 	bool user_block_size;
 	bool has_sysfs;

@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Whether I/O to an image can be direct. It is wherever the image allows it,
- * unless LOOP_SET_DIRECT_IO turned it off: no second copy in the page cache,
- * and a flush below finds nothing to write back.
+ * unless LOOP_SET_DIRECT_IO turned it off, or the module was told to wait until
+ * it is asked for: no second copy in the page cache, and a flush below finds
+ * nothing to write back.
+ *
+ * Where a file system doesn't say what direct I/O to a file asks for, that it has
+ * direct I/O is a promise. overlayfs makes it for every file, and the file system
+ * below may refuse; minix refuses all of it. So a direct read is tried there
+ * before any I/O counts on it, and where one is refused later, I/O is buffered
+ * from then on.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -11,15 +18,50 @@
 #include <linux/math64.h>
 #include <linux/stat.h>
 
+#include "compat.h"
 #include "device.h"
 #include "direct.h"
 #include "image.h"
+#include "io.h"
+#include "lease.h"
+
+/* The module's parameter: I/O is direct only where somebody asks for it. */
+bool floop_direct_only_asked;
+
+/* The largest alignment to try where a file system doesn't say which it wants. */
+#define MOST_ALIGN	4096U
 
 static void learn_from_disk(struct block_device *bdev,
 			    struct floop_direct_rules *rules)
 {
 	rules->align = bdev_logical_block_size(bdev);
 	rules->mem_mask = bdev_dma_alignment(bdev);
+}
+
+static void learn(struct file *file, struct floop_direct_rules *rules)
+{
+	struct inode *inode = file->f_mapping->host;
+	struct kstat stat;
+
+	if (S_ISBLK(inode->i_mode)) {
+		learn_from_disk(I_BDEV(inode), rules);
+		return;
+	}
+	if (!vfs_getattr(&file->f_path, &stat, STATX_DIOALIGN, 0) &&
+	    (stat.result_mask & STATX_DIOALIGN)) {
+		rules->stated = true;
+		rules->file_can = stat.dio_mem_align && stat.dio_offset_align;
+		if (rules->file_can) {
+			rules->align = stat.dio_offset_align;
+			rules->mem_mask = min_t(unsigned int, PAGE_SIZE,
+						stat.dio_mem_align) - 1;
+		}
+		return;
+	}
+	if (inode->i_sb->s_bdev) {
+		learn_from_disk(inode->i_sb->s_bdev, rules);
+		rules->mem_mask |= rules->align - 1;
+	}
 }
 
 /**
@@ -29,36 +71,135 @@ static void learn_from_disk(struct block_device *bdev,
  *
  * From STATX_DIOALIGN, as in statx(2): an alignment of 0 means that there is no
  * direct I/O to this file. File systems that don't say get by with what the
- * disk below asks for, or 512 bytes without one.
+ * disk below asks for, or 512 bytes without one; most of those want memory to be
+ * aligned as positions are.
  *
  * Context: Process context. May sleep.
  */
 void floop_direct_learn(struct file *file, struct floop_direct_rules *rules)
 {
-	struct inode *inode = file->f_mapping->host;
-	struct kstat stat;
+	*rules = (struct floop_direct_rules) {
+		.odirect = file->f_mode & FMODE_CAN_ODIRECT,
+		.file_can = true,
+		.align = SECTOR_SIZE,
+		.mem_mask = SECTOR_SIZE - 1,
+	};
+	learn(file, rules);
+	rules->claimed = rules->align;
+}
 
-	rules->odirect = file->f_mode & FMODE_CAN_ODIRECT;
-	rules->file_can = true;
-	rules->align = SECTOR_SIZE;
-	rules->mem_mask = SECTOR_SIZE - 1;
+static bool is_refusal(long result)
+{
+	return result == -EINVAL || result == -EOPNOTSUPP;
+}
 
-	if (S_ISBLK(inode->i_mode)) {
-		learn_from_disk(I_BDEV(inode), rules);
+/* Is a direct read of @align bytes, and aligned to no more, refused? */
+static bool is_refused(struct floop_image *image, unsigned int align)
+{
+	return is_refusal(floop_image_read_direct(image, align, NULL, align,
+						  align));
+}
+
+/**
+ * floop_direct_try() - see whether a file system keeps its promise
+ * @image: an image that nothing uses yet; its rules are corrected
+ *
+ * Where it refuses, larger blocks are tried, and then there is no direct I/O. The
+ * other way round, xfs asks for whole blocks of a file that has ever shared some,
+ * and takes the disk's sectors nevertheless.
+ *
+ * Context: Process context. Reads the image, unless its file system says what it
+ * asks for.
+ */
+void floop_direct_try(struct floop_image *image)
+{
+	struct floop_direct_rules *rules = &image->rules;
+	struct block_device *disk = floop_image_disk(image);
+	unsigned int sector = disk ? bdev_logical_block_size(disk) : 0;
+
+	if (!rules->odirect || !rules->file_can || image->is_bdev ||
+	    !(image->file->f_mode & FMODE_READ))
 		return;
-	}
-	if (!vfs_getattr(&file->f_path, &stat, STATX_DIOALIGN, 0) &&
-	    (stat.result_mask & STATX_DIOALIGN)) {
-		rules->file_can = stat.dio_mem_align && stat.dio_offset_align;
-		if (rules->file_can) {
-			rules->align = stat.dio_offset_align;
-			rules->mem_mask = min_t(unsigned int, PAGE_SIZE,
-						stat.dio_mem_align) - 1;
-		}
+	if (floop_lease_is_xfs(file_inode(image->file)) && sector &&
+	    sector < rules->align && !is_refused(image, sector))
+		rules->align = sector;
+	if (rules->stated || !is_refused(image, rules->align))
 		return;
+	if (rules->align < MOST_ALIGN && !is_refused(image, MOST_ALIGN)) {
+		rules->align = MOST_ALIGN;
+		rules->mem_mask |= MOST_ALIGN - 1;
+	} else {
+		rules->refused = true;
 	}
-	if (inode->i_sb->s_bdev)
-		learn_from_disk(inode->i_sb->s_bdev, rules);
+}
+
+/**
+ * floop_direct_is_refusal() - has the file system refused direct I/O?
+ * @image: the image
+ * @result: what it has answered to a read or a write
+ *
+ * Return: true if the same I/O may succeed when it is buffered.
+ */
+bool floop_direct_is_refusal(const struct floop_image *image, long result)
+{
+	return image->direct && is_refusal(result);
+}
+
+/**
+ * floop_direct_refused() - do an I/O again when I/O isn't direct any more
+ * @io: a read or a write that has been refused; gone afterwards
+ *
+ * Buffered I/O beside direct I/O to the same page loses data, so all I/O in
+ * flight has to end first; this one isn't in flight until then.
+ *
+ * Context: Any, interrupts included.
+ */
+void floop_direct_refused(struct floop_io *io)
+{
+	struct floop_image *image = io->image;
+	struct request_queue *q = image->dev->disk->queue;
+	struct bio *bio = floop_io_take_back(io);
+	unsigned long flags;
+
+	spin_lock_irqsave(&image->refused_lock, flags);
+	bio_list_add(&image->refused, bio);
+	spin_unlock_irqrestore(&image->refused_lock, flags);
+	schedule_work(&image->refused_work);
+	/* The image stays until the work has ended. */
+	percpu_ref_put(&q->q_usage_counter);
+}
+
+/**
+ * floop_direct_give_up() - go on without direct I/O, for good
+ * @work: the image's refused_work
+ *
+ * Context: Process context. Freezes the queue.
+ */
+void floop_direct_give_up(struct work_struct *work)
+{
+	struct floop_image *image = container_of(work, struct floop_image,
+						 refused_work);
+	struct gendisk *disk = image->dev->disk;
+	unsigned int memflags;
+	struct bio_list bios;
+	struct bio *bio;
+
+	memflags = floop_freeze_queue(disk->queue);
+	image->rules.refused = true;
+	image->direct = false;
+	floop_unfreeze_queue(disk->queue, memflags);
+	pr_warn_ratelimited("%s: the image's file system refuses direct I/O: buffered from now on\n",
+			    disk->disk_name);
+	/* What is mapped is direct. A disk has no epochs: it stays mapped. */
+	if (!image->is_bdev)
+		floop_guard_break(image);
+
+	spin_lock_irq(&image->refused_lock);
+	bios = image->refused;
+	bio_list_init(&image->refused);
+	spin_unlock_irq(&image->refused_lock);
+	while ((bio = bio_list_pop(&bios)))
+		submit_bio_noacct(bio);
 }
 
 /**
@@ -78,6 +219,8 @@ enum floop_direct floop_direct_check(const struct floop_image *image,
 		return FLOOP_DIRECT_NO_ODIRECT;
 	if (!rules->file_can)
 		return FLOOP_DIRECT_NOT_THIS_FILE;
+	if (rules->refused)
+		return FLOOP_DIRECT_REFUSED;
 	div_u64_rem(image->offset, rules->align, &rest);
 	if (rest)
 		return FLOOP_DIRECT_OFFSET;
@@ -104,13 +247,17 @@ int floop_direct_say(const struct floop_image *image, enum floop_direct verdict,
 	case FLOOP_DIRECT_OK:
 		return scnprintf(buf, size, "direct");
 	case FLOOP_DIRECT_OFF:
-		return scnprintf(buf, size, "turned off by LOOP_SET_DIRECT_IO");
+		return scnprintf(buf, size,
+				 "turned off by LOOP_SET_DIRECT_IO, or not asked for");
 	case FLOOP_DIRECT_NO_ODIRECT:
 		return scnprintf(buf, size,
 				 "the file system has no direct I/O");
 	case FLOOP_DIRECT_NOT_THIS_FILE:
 		return scnprintf(buf, size,
 				 "the file system has no direct I/O to this file");
+	case FLOOP_DIRECT_REFUSED:
+		return scnprintf(buf, size,
+				 "the file system refuses direct I/O to this file");
 	case FLOOP_DIRECT_OFFSET:
 		return scnprintf(buf, size,
 				 "offset %lld is not a multiple of %u",
@@ -125,7 +272,7 @@ int floop_direct_say(const struct floop_image *image, enum floop_direct verdict,
 
 /**
  * floop_direct_decide() - turn direct I/O on where it can be and may be
- * @dev: the device; its LO_FLAGS_DIRECT_IO is set to what comes out
+ * @dev: the device
  * @image: its image
  * @block_size: its logical block size, in bytes
  * @asked: someone asked for direct I/O in so many words, and is told why not
@@ -139,11 +286,6 @@ void floop_direct_decide(struct floop_device *dev, struct floop_image *image,
 	char why[96];
 
 	image->direct = dev->want_direct && verdict == FLOOP_DIRECT_OK;
-	if (image->direct)
-		dev->flags |= LO_FLAGS_DIRECT_IO;
-	else
-		dev->flags &= ~LO_FLAGS_DIRECT_IO;
-
 	if (asked && verdict != FLOOP_DIRECT_OK) {
 		floop_direct_say(image, verdict, why, sizeof(why));
 		pr_warn("%s: no direct I/O: %s\n", dev->disk->disk_name, why);

@@ -10,18 +10,26 @@
 struct file;
 struct floop_device;
 struct floop_image;
+struct floop_io;
+struct work_struct;
 
 /**
  * struct floop_direct_rules - what direct I/O to a file asks for
  * @odirect: the file system has direct I/O
  * @file_can: it has it for this file, too
+ * @stated: it says of this file what it asks for
+ * @refused: it says so, and refuses direct I/O all the same
  * @align: what position and length are multiples of, in bytes
+ * @claimed: the same, as the file system says it
  * @mem_mask: the bits of an address that must be 0
  */
 struct floop_direct_rules {
 	bool odirect;
 	bool file_can;
+	bool stated;
+	bool refused;
 	unsigned int align;
+	unsigned int claimed;
 	unsigned int mem_mask;
 };
 
@@ -31,6 +39,7 @@ struct floop_direct_rules {
  * @FLOOP_DIRECT_OFF: LOOP_SET_DIRECT_IO turned it off
  * @FLOOP_DIRECT_NO_ODIRECT: the file system has none
  * @FLOOP_DIRECT_NOT_THIS_FILE: it has, but not for this file
+ * @FLOOP_DIRECT_REFUSED: it says it has, and refuses it
  * @FLOOP_DIRECT_OFFSET: the device begins between two blocks
  * @FLOOP_DIRECT_BLOCK_SIZE: the device's blocks are smaller, or no multiple
  */
@@ -39,11 +48,18 @@ enum floop_direct {
 	FLOOP_DIRECT_OFF,
 	FLOOP_DIRECT_NO_ODIRECT,
 	FLOOP_DIRECT_NOT_THIS_FILE,
+	FLOOP_DIRECT_REFUSED,
 	FLOOP_DIRECT_OFFSET,
 	FLOOP_DIRECT_BLOCK_SIZE,
 };
 
+extern bool floop_direct_only_asked;
+
 void floop_direct_learn(struct file *file, struct floop_direct_rules *rules);
+void floop_direct_try(struct floop_image *image);
+bool floop_direct_is_refusal(const struct floop_image *image, long result);
+void floop_direct_refused(struct floop_io *io);
+void floop_direct_give_up(struct work_struct *work);
 enum floop_direct floop_direct_check(const struct floop_image *image,
 				     unsigned int block_size);
 int floop_direct_say(const struct floop_image *image, enum floop_direct verdict,

@@ -45,12 +45,13 @@ bool floop_fit_is_special(struct floop_image *image)
 	struct inode *inode = file_inode(image->file);
 	struct floop_direct_rules rules;
 
-	if (READ_ONCE(inode->i_flags) & floop_fit_never(image) ||
+	if (!image->direct ||
+	    READ_ONCE(inode->i_flags) & floop_fit_never(image) ||
 	    !inode->i_mapping->a_ops->bmap)
 		return true;
 	/* Among others, a file that ext4 journals the data of. */
 	floop_direct_learn(image->file, &rules);
-	return !rules.file_can || rules.align > image->rules.align ||
+	return !rules.file_can || rules.claimed > image->rules.claimed ||
 	       rules.mem_mask > image->rules.mem_mask;
 }
 

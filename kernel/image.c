@@ -192,6 +192,50 @@ int floop_image_make_durable(struct floop_image *image)
 }
 
 /**
+ * floop_image_read_direct() - read a little of an image past the page cache
+ * @image: the image
+ * @pos: where, in bytes of the file
+ * @buf: where to, or NULL to see only whether it can be done
+ * @size: how much, in bytes
+ * @align: what position and length of the read are multiples of, in bytes, a
+ *	power of two; memory is aligned to as much, or as the rules have it
+ *
+ * Context: Process context. Sleeps.
+ * Return: bytes read, or an errno.
+ */
+ssize_t floop_image_read_direct(struct floop_image *image, loff_t pos,
+				void *buf, size_t size, unsigned int align)
+{
+	size_t memory = max(align, image->rules.mem_mask + 1);
+	struct file *file = image->file;
+	size_t skip = pos & (align - 1);
+	size_t bytes = round_up(skip + size, align);
+	struct iov_iter iter;
+	struct bio_vec bvec;
+	struct kiocb iocb;
+	ssize_t ret;
+	void *bounce;
+
+	/* Aligned to its size, being a power of two. */
+	bounce = kmalloc(roundup_pow_of_two(max(bytes, memory)), GFP_NOIO);
+	if (!bounce)
+		return -ENOMEM;
+	init_sync_kiocb(&iocb, file);
+	iocb.ki_flags |= IOCB_DIRECT;
+	iocb.ki_pos = pos - skip;
+	bvec_set_virt(&bvec, bounce, bytes);
+	iov_iter_bvec(&iter, ITER_DEST, &bvec, 1, bytes);
+	ret = file->f_op->read_iter(&iocb, &iter);
+	if (ret >= 0) {
+		ret = clamp_t(ssize_t, ret - (ssize_t)skip, 0, size);
+		if (buf)
+			memcpy(buf, bounce + skip, ret);
+	}
+	kfree(bounce);
+	return ret;
+}
+
+/**
  * floop_image_read() - read a little of an image, as its I/O would
  * @image: the image
  * @pos: where, in bytes of the file
@@ -207,38 +251,15 @@ int floop_image_make_durable(struct floop_image *image)
 ssize_t floop_image_read(struct floop_image *image, loff_t pos, void *buf,
 			 size_t size)
 {
-	unsigned int align = max(image->rules.align, image->rules.mem_mask + 1);
-	struct file *file = image->file;
-	size_t skip = pos & (align - 1);
-	size_t bytes = round_up(skip + size, align);
-	struct iov_iter iter;
-	struct bio_vec bvec;
-	struct kiocb iocb;
-	ssize_t ret;
-	void *bounce;
+	const struct floop_direct_rules *rules = &image->rules;
 
-	if (!(file->f_mode & FMODE_READ))
+	if (!(image->file->f_mode & FMODE_READ))
 		return -EBADF;
-	if (!image->rules.odirect || !image->rules.file_can)
-		return kernel_read(file, buf, size, &pos);
-	if (!is_power_of_2(align))
+	if (!rules->odirect || !rules->file_can || rules->refused)
+		return kernel_read(image->file, buf, size, &pos);
+	if (!is_power_of_2(rules->align))
 		return -EINVAL;
-	/* Aligned to its size, being a power of two, or more than that. */
-	bounce = kmalloc(roundup_pow_of_two(bytes), GFP_NOIO);
-	if (!bounce)
-		return -ENOMEM;
-	init_sync_kiocb(&iocb, file);
-	iocb.ki_flags |= IOCB_DIRECT;
-	iocb.ki_pos = pos - skip;
-	bvec_set_virt(&bvec, bounce, bytes);
-	iov_iter_bvec(&iter, ITER_DEST, &bvec, 1, bytes);
-	ret = file->f_op->read_iter(&iocb, &iter);
-	if (ret >= 0) {
-		ret = clamp_t(ssize_t, ret - (ssize_t)skip, 0, size);
-		memcpy(buf, bounce + skip, ret);
-	}
-	kfree(bounce);
-	return ret;
+	return floop_image_read_direct(image, pos, buf, size, rules->align);
 }
 
 /*
@@ -325,7 +346,11 @@ struct floop_image *floop_image_open(struct floop_device *dev,
 	image->dsync = dsync_is_durable(file);
 	mutex_init(&image->bounce_lock);
 	INIT_WORK(&image->unsupported_work, floop_discard_unsupported);
+	spin_lock_init(&image->refused_lock);
+	bio_list_init(&image->refused);
+	INIT_WORK(&image->refused_work, floop_direct_give_up);
 	floop_direct_learn(file, &image->rules);
+	floop_direct_try(image);
 
 	image->bounce_size = max_t(unsigned int, PAGE_SIZE, image->rules.align);
 	image->bounce = kmalloc(image->bounce_size, GFP_KERNEL);
@@ -374,6 +399,7 @@ err_put:
  */
 void floop_image_close(struct floop_image *image)
 {
+	flush_work(&image->refused_work);
 	cancel_work_sync(&image->unsupported_work);
 	floop_guard_free(image);
 	floop_times_free(image);

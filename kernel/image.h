@@ -52,6 +52,9 @@ struct floop_counts {
  * @unsupported: the FALLOC_FL_* modes, by bit, that the file system turned out
  *	not to have
  * @unsupported_work: takes @unsupported out of the queue's limits
+ * @refused_lock: protects @refused
+ * @refused: what is to be done again without direct I/O
+ * @refused_work: does it
  * @unsynced: 0 if all that went through the file system is durable; 1 if not; 2
  *	while it is being made so
  * @guard: whether the map may be believed
@@ -81,6 +84,10 @@ struct floop_image {
 	unsigned int bounce_size;
 	unsigned long unsupported;
 	struct work_struct unsupported_work;
+	/* protects the list; taken in interrupts */
+	spinlock_t refused_lock;
+	struct bio_list refused;
+	struct work_struct refused_work;
 	int unsynced;
 	struct floop_guard guard;
 	struct floop_fill fill;
@@ -105,6 +112,8 @@ int floop_image_write_back(struct floop_image *image);
 int floop_image_make_durable(struct floop_image *image);
 ssize_t floop_image_read(struct floop_image *image, loff_t pos, void *buf,
 			 size_t size);
+ssize_t floop_image_read_direct(struct floop_image *image, loff_t pos,
+				void *buf, size_t size, unsigned int align);
 sector_t floop_image_sectors(struct file *file, loff_t offset,
 			     loff_t size_limit);
 struct block_device *floop_image_disk(struct floop_image *image);

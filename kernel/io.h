@@ -23,6 +23,8 @@ struct floop_image;
 #define FLOOP_IO_COUNTED	BIT(3)
 /* Is joined already, or has failed together with others. */
 #define FLOOP_IO_ALONE		BIT(4)
+/* Is several writes in one. */
+#define FLOOP_IO_JOINED		BIT(5)
 
 /**
  * struct floop_io - one bio of a device
@@ -55,6 +57,7 @@ struct floop_io {
 void floop_io_end(struct floop_io *io, blk_status_t status,
 		  struct bio_list *batch);
 void floop_io_end_batch(struct bio_list *batch);
+struct bio *floop_io_take_back(struct floop_io *io);
 blk_status_t floop_io_status(int err);
 
 #endif /* FLOOP_IO_H */

@@ -204,7 +204,7 @@ struct floop_io *floop_join(struct floop_io *io, struct llist_node **next)
 	*joined = (struct floop_io) {
 		.bio = &join->bio,
 		.image = image,
-		.flags = FLOOP_IO_ALONE,
+		.flags = FLOOP_IO_ALONE | FLOOP_IO_JOINED,
 	};
 	percpu_ref_get(&image->dev->disk->queue->q_usage_counter);
 	trace_floop_io_join(image, &join->bio);

@@ -20,29 +20,34 @@
 
 /**
  * floop_limits_block_size() - the logical block size where the user chose none
- * @image: the image
+ * @dev: the device
+ * @image: its image, or the one that it is to have
  * @size: what the device shows of it, in sectors of 512 bytes
  * @asked: the user asked for direct I/O
  *
- * The smallest that direct I/O can be done with. Where that is more than 512
- * bytes and nobody asked, neither the content may be lost to it, nor a
- * remainder at the end.
+ * 512 bytes, as on the in-tree driver. Where that is too little for direct I/O
+ * (a disk of 4096-byte sectors), as much as that takes, if the user asked for
+ * direct I/O, or if the content is known to have been made for as much, and
+ * nothing is lost at the end. Content that isn't known, or none, stays in
+ * sectors of 512 bytes: what was written so could not be found in larger ones.
  *
  * Context: Process context. May read the image.
  * Return: the size in bytes.
  */
-unsigned int floop_limits_block_size(struct floop_image *image, sector_t size,
+unsigned int floop_limits_block_size(struct floop_device *dev,
+				     struct floop_image *image, sector_t size,
 				     bool asked)
 {
 	unsigned int align = image->rules.align;
 
 	if (align <= SECTOR_SIZE || blk_validate_block_size(align) ||
-	    floop_direct_check(image, align) != FLOOP_DIRECT_OK)
+	    floop_direct_check(image, align) != FLOOP_DIRECT_OK ||
+	    !dev->want_direct)
 		return SECTOR_SIZE;
 	if (asked)
 		return align;
 	if ((size & ((align >> SECTOR_SHIFT) - 1)) ||
-	    floop_content_needs_small(image, align))
+	    !floop_content_takes(image, align))
 		return SECTOR_SIZE;
 	return align;
 }
@@ -100,7 +105,12 @@ static bool needs_stable_writes(struct floop_image *image)
 	       file_inode(file)->i_sb->s_magic == BTRFS_SUPER_MAGIC;
 }
 
-static void fill_direct(struct floop_image *image, struct queue_limits *lim)
+/**
+ * floop_limits_direct() - what direct I/O to an image asks of a device's users
+ * @image: the image, with direct I/O decided
+ * @lim: limits that are being updated
+ */
+void floop_limits_direct(struct floop_image *image, struct queue_limits *lim)
 {
 	lim->dma_alignment = SECTOR_SIZE - 1;
 	/*
@@ -152,7 +162,7 @@ int floop_limits_attach(struct floop_device *dev, struct floop_image *image,
 
 	floop_direct_decide(dev, image, block_size, asked);
 	fill(image, &lim, block_size);
-	fill_direct(image, &lim);
+	floop_limits_direct(image, &lim);
 	return queue_limits_commit_update(q, &lim);
 }
 
@@ -184,7 +194,7 @@ int floop_limits_change(struct floop_device *dev, unsigned int block_size,
 	memflags = floop_freeze_queue(q);
 	image->offset = offset;
 	floop_direct_decide(dev, image, lim.logical_block_size, asked);
-	fill_direct(image, &lim);
+	floop_limits_direct(image, &lim);
 	err = queue_limits_commit_update(q, &lim);
 	if (err)
 		floop_direct_decide(dev, image, queue_logical_block_size(q),

@@ -7,9 +7,12 @@
 #include <linux/bitops.h>
 #include <linux/delay.h>
 #include <linux/module.h>
+#include <linux/string.h>
+#include <linux/sysfs.h>
 
 #include "control.h"
 #include "device.h"
+#include "direct.h"
 #include "image.h"
 #include "map.h"
 #include "names.h"
@@ -61,6 +64,30 @@ MODULE_PARM_DESC(hw_queue_depth, "I/Os of a device that have memory in reserve, 
 
 module_param_named(mapping, floop_map_default, bool, 0644);
 MODULE_PARM_DESC(mapping, "Map images to the disk where that is safe, unless told otherwise for a device. Default: yes");
+
+static int set_direct(const char *val, const struct kernel_param *kp)
+{
+	if (sysfs_streq(val, "always"))
+		WRITE_ONCE(floop_direct_only_asked, false);
+	else if (sysfs_streq(val, "asked"))
+		WRITE_ONCE(floop_direct_only_asked, true);
+	else
+		return -EINVAL;
+	return 0;
+}
+
+static int get_direct(char *buf, const struct kernel_param *kp)
+{
+	return sysfs_emit(buf, "%s\n", READ_ONCE(floop_direct_only_asked) ?
+					"asked" : "always");
+}
+
+static const struct kernel_param_ops direct_ops = {
+	.set	= set_direct,
+	.get	= get_direct,
+};
+module_param_cb(direct, &direct_ops, NULL, 0644);
+MODULE_PARM_DESC(direct, "always (default): I/O to an image is direct wherever it can be; asked: only where it is asked for, as on the in-tree driver");
 
 module_param_named(map_memory, floop_map_mib, uint, 0644);
 MODULE_PARM_DESC(map_memory, "MiB of memory that the map of an image may take at most; what doesn't fit goes through the file system. Default: 64");

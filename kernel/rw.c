@@ -106,7 +106,8 @@ static bool dsync_is_durable(struct floop_image *image)
  * @batch: where to leave the bio if that was all, or NULL to complete it here
  *
  * What came short goes on with the rest; nothing at all means that the image
- * ends here, and is an error.
+ * ends here, and is an error. What can't be direct is done again when nothing is;
+ * of joined writes, each for itself.
  *
  * Context: Any, interrupts included.
  */
@@ -118,6 +119,11 @@ void floop_rw_end(struct floop_io *io, long result, struct bio_list *batch)
 	if (unlikely(result <= 0)) {
 		if (would_wait(io, result)) {
 			floop_lane_wait(io);
+			return;
+		}
+		if (floop_direct_is_refusal(io->image, result) &&
+		    !(io->flags & FLOOP_IO_JOINED)) {
+			floop_direct_refused(io);
 			return;
 		}
 		floop_io_end(io, result ? floop_io_status(result) :

@@ -114,7 +114,8 @@ static void shrink_blocks(struct floop_device *dev, sector_t size)
 
 	if (dev->user_block_size)
 		return;
-	block_size = floop_limits_block_size(dev->image, size, false);
+	block_size = floop_limits_block_size(dev, dev->image, size,
+					     dev->asked_direct);
 	if (block_size < bdev_logical_block_size(dev->disk->part0))
 		floop_limits_change(dev, block_size, dev->image->offset, false);
 }
@@ -201,6 +202,8 @@ int floop_status_get(struct floop_device *dev, struct loop_info64 *info)
 	info->lo_offset = dev->image->offset;
 	info->lo_sizelimit = dev->size_limit;
 	info->lo_flags = dev->flags;
+	if (dev->image->direct)
+		info->lo_flags |= LO_FLAGS_DIRECT_IO;
 	memcpy(info->lo_file_name, dev->name, LO_NAME_SIZE);
 	path = dev->image->file->f_path;
 	path_get(&path);
@@ -271,6 +274,11 @@ int floop_status_set_direct(struct floop_device *dev, bool direct)
 	dev->want_direct = direct;
 	if (direct == image->direct)
 		return 0;
+	if (direct && image->rules.refused) {
+		/* It may have another mind by now. */
+		image->rules.refused = false;
+		floop_direct_try(image);
+	}
 	/* What is dirty in the page cache is written before it is passed by. */
 	if (direct)
 		floop_image_write_back(image);
@@ -279,6 +287,8 @@ int floop_status_set_direct(struct floop_device *dev, bool direct)
 		err = -EINVAL;
 	if (err)
 		dev->want_direct = wanted;
+	else
+		dev->asked_direct = direct;
 	return err;
 }
 
@@ -298,7 +308,7 @@ int floop_status_set_block_size(struct floop_device *dev, blk_mode_t mode,
 				struct block_device *bdev, unsigned long size)
 {
 	struct block_device *whole = dev->disk->part0;
-	unsigned int block_size = size;
+	unsigned int block_size = size, user_block_size;
 	int err;
 
 	if (!(mode & BLK_OPEN_EXCL)) {
@@ -314,16 +324,19 @@ int floop_status_set_block_size(struct floop_device *dev, blk_mode_t mode,
 		err = -ENXIO;
 		goto unlock;
 	}
+	user_block_size = dev->user_block_size;
 	dev->user_block_size = block_size;
 	if (!block_size)
-		block_size = floop_limits_block_size(dev->image,
+		block_size = floop_limits_block_size(dev, dev->image,
 						     get_capacity(dev->disk),
-						     false);
+						     dev->asked_direct);
 	if (block_size != bdev_logical_block_size(whole)) {
 		sync_blockdev(whole);
 		invalidate_bdev(whole);
 		err = floop_limits_change(dev, block_size,
 					  dev->image->offset, false);
+		if (err)
+			dev->user_block_size = user_block_size;
 	}
 unlock:
 	mutex_unlock(&dev->lock);

@@ -133,6 +133,24 @@ void floop_io_end(struct floop_io *io, blk_status_t status,
 }
 
 /**
+ * floop_io_take_back() - be done with an I/O, but not with its bio
+ * @io: the I/O; gone afterwards
+ *
+ * Context: Any, interrupts included.
+ * Return: the bio, as it came, to be submitted again. The caller puts the
+ * queue's usage counter.
+ */
+struct bio *floop_io_take_back(struct floop_io *io)
+{
+	struct bio *bio = io->bio;
+
+	if (io->flags & FLOOP_IO_COUNTED)
+		bio_end_io_acct(bio, io->start);
+	mempool_free(io, &io->image->ios);
+	return bio;
+}
+
+/**
  * floop_io_end_batch() - complete the bios that a worker has kept back
  * @batch: what floop_io_end() left there; empty afterwards
  *

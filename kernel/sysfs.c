@@ -99,7 +99,14 @@ static ssize_t partscan_show(struct device *ddev,
 static ssize_t dio_show(struct device *ddev, struct device_attribute *attr,
 			char *buf)
 {
-	return flag_show(ddev, LO_FLAGS_DIRECT_IO, buf);
+	struct floop_device *dev = to_floop(ddev);
+	bool direct = false;
+
+	spin_lock(&dev->image_lock);
+	if (dev->image)
+		direct = dev->image->direct;
+	spin_unlock(&dev->image_lock);
+	return sysfs_emit(buf, "%d\n", direct);
 }
 
 static ssize_t driver_show(struct device *ddev, struct device_attribute *attr,

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: direct I/O from and to memory at every alignment that queue/dma_alignment allows works, and other alignments change nothing
+# shows: direct I/O from and to memory at every alignment that queue/dma_alignment allows works, and other alignments change nothing; a file system that says nothing of its own (vfat) wants memory aligned as its disk's sectors are, and LOOP_CHANGE_FD to an image there takes that over
 # modes: side-by-side
 # machines: stable-side-by-side
 # timeout: 400
@@ -23,4 +23,24 @@ for fs in ext4 btrfs; do
 done
 dev=$(loop_attach direct "$(the_disk 1)")
 memalign "$dev"
+loopdev detach "$dev"
+
+# A disk of sectors of 4096 bytes
+disk=$(loopdev attach -b 4096 "$(mkimage 256M)")
+later loopdev detach "$disk"
+on_disk ext4
+MNT_EXT4=$MNT
+on_disk vfat "$disk" -S 4096
+dd if=/dev/urandom of="$MNT/image" bs=1M count=1 status=none
+dev=$(loop_attach direct -b 4096 "$MNT/image")
+is "vfat: direct" "$(dio "$dev")" 1
+is "vfat: memory" "$(attr "$dev" queue/dma_alignment)" 4095
+memalign "$dev"
+loopdev detach "$dev"
+cp "$MNT/image" "$MNT_EXT4/image"
+dev=$(loop_attach direct -r -b 4096 "$MNT_EXT4/image")
+is "ext4: memory" "$(attr "$dev" queue/dma_alignment)" 511
+check "vfat in its place" loopdev change "$dev" "$MNT/image"
+is "vfat in its place: memory" "$(attr "$dev" queue/dma_alignment)" 4095
+check "vfat in its place: it holds the same" cmp "$dev" "$MNT_EXT4/image"
 loopdev detach "$dev"

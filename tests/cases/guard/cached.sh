@@ -33,7 +33,7 @@ for fs in ext4 xfs; do
 	on_disk $fs "$disk"
 	image=$MNT/image
 	written "$image" 8M 1
-	dev=$(attach "$image")
+	dev=$(attach --direct "$image")
 	is "$fs: sectors" "$(attr "$dev" queue/logical_block_size)" 4096
 	looked_at "a size limit" 2 \
 		loopctl set-status "$dev" --size-limit $((4 << 20))

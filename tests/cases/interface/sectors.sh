@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: sectors are what direct I/O to the image takes, but 512 where its content was made for them
+# shows: sectors are of 512 bytes, but for content that is known to have been made for what direct I/O to the image takes, or if direct I/O is asked for; what was written in sectors of one size is found again, and a blank image stays in 512. An image that xfs has shared blocks of keeps the disk's own sectors
 # modes: side-by-side drop-in
 # machines: stable-drop-in
 . tests/guest/lib.sh
@@ -27,7 +27,9 @@ on_disk ext4 "$disk"
 
 what="an empty image"
 image=$(new)
-has "$(attach "$image")" 4096 1 direct
+has "$(attach "$image")" 512 0 "the block size *4096*"
+what="direct I/O is asked for"
+has "$(attach --direct "$image")" 4096 1 direct
 what="the user's 512"
 has "$(attach --block-size 512 "$image")" 512 0 "the block size *4096*"
 what="the user's 1024"
@@ -37,17 +39,26 @@ has "$(attach --block-size 4096 "$image")" 4096 1 direct
 what="an offset of 512"
 has "$(attach --offset 512 "$image")" 512 0 "offset 512 is not a multiple of 4096"
 what="an offset of 8192"
-has "$(attach --offset 8192 "$image")" 4096 1 direct
+has "$(attach --offset 8192 --direct "$image")" 4096 1 direct
 what="turned off"
-device=$(attach "$image")
+device=$(attach --direct "$image")
 loopctl direct-io "$device" 0
-has "$device" 4096 0 "turned off by LOOP_SET_DIRECT_IO"
+has "$device" 4096 0 "turned off by LOOP_SET_DIRECT_IO*"
 what="turned off and on"
-device=$(attach "$image")
+device=$(attach --direct "$image")
 loopctl direct-io "$device" 0
 loopctl direct-io "$device" 1
 has "$device" 4096 1 direct
+what="a block size that can't be"
+image=$(new)
+mkswap -q "$image"
+device=$(attach "$image")
+refused "$what" "*" loopctl block-size "$device" 3000
+# It isn't taken for the user's choice, which would stay
+loopctl set-status "$device" --offset 512
+has "$device" 512 0 "offset 512 is not a multiple of 4096"
 what="asked for and not possible"
+image=$(new)
 has "$(attach --offset 512 --direct "$image")" 512 0 "offset 512 is not a multiple of 4096"
 matches "it is said in the log" "$(dmesg | tail -n 5)" "*no direct I/O: offset 512 is not a multiple of 4096*"
 
@@ -100,3 +111,50 @@ what="ISO 9660"
 image=$(new)
 printf 'CD001' | dd of="$image" bs=1 seek=32769 conv=notrunc status=none
 has "$(attach "$image")" 512 0 "*"
+
+# passes_on WHAT OFFSET TEXT - content that passes on the sectors it is given
+passes_on() {
+	what=$1
+	image=$(new)
+	printf '%b' "$3" | dd of="$image" bs=1 seek="$2" conv=notrunc status=none
+	has "$(attach "$image")" 512 0 "the block size *4096*"
+}
+
+passes_on "LUKS" 0 'LUKS\xba\xbe\x00\x02'
+passes_on "LVM" 512 'LABELONE'
+passes_on "md, at the beginning" 4096 '\xfc\x4e\x2b\xa9'
+what="swap"
+image=$(new)
+mkswap -q "$image"
+has "$(attach "$image")" 4096 1 direct
+what="btrfs"
+image=$(new 128M)
+mkfs.btrfs -q -s 4096 "$image"
+device=$(attach "$image")
+mount_at "$device" "$WORK/inner"
+umount "$WORK/inner"
+has "$device" 4096 1 direct
+
+# A disk of sectors of 512 bytes; xfs asks for 4096 once a file has shared some.
+on_disk xfs "" -m reflink=1
+what="an image on xfs"
+image=$(new)
+dd if=/dev/urandom of="$image" bs=1M count=8 conv=notrunc status=none
+has "$(attach "$image")" 512 1 direct
+what="a clone on xfs"
+cp --reflink=always "$image" "$MNT/clone"
+has "$(attach "$MNT/clone")" 512 1 direct
+what="what was cloned"
+device=$(attach "$image")
+noise "$WORK/noise" 1
+check "$what: a write of 512 bytes" \
+	dd if="$WORK/noise" of="$device" bs=512 seek=3 count=1 oflag=direct conv=notrunc status=none
+check "$what: read" cmp -n 512 "$WORK/noise" <(dd if="$device" bs=512 skip=3 count=1 iflag=direct status=none)
+has "$device" 512 1 direct
+if cmp -s -n 512 "$WORK/noise" <(dd if="$MNT/clone" bs=512 skip=3 count=1 status=none); then
+	fail "$what: the clone has it, too"
+fi
+what="with the clone removed"
+rm "$MNT/clone"
+sync
+has "$(attach "$image")" 512 1 direct

@@ -1,0 +1,52 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# shows: with direct=asked, I/O is direct where it is asked for (LO_FLAGS_DIRECT_IO, O_DIRECT, LOOP_SET_DIRECT_IO) and buffered elsewhere, as on the in-tree driver, and sectors are of 512 bytes; with direct=always, wherever it can be
+# modes: side-by-side drop-in
+# machines: lts-side-by-side stable-drop-in
+. tests/guest/lib.sh
+
+parameter=/sys/module/$MODULE/parameters/direct
+
+# direct DEVICE 0|1 - is it, and does everybody say so? Detached afterwards
+direct() {
+	local flags
+	is "$what: loop/dio" "$(dio "$1")" "$2"
+	flags=$(loopctl status "$1" | sed -n "s/^flags=//p")
+	is "$what: LO_FLAGS_DIRECT_IO" "$(((flags & 16) / 16))" "$2"
+	detach "$1"
+}
+
+is "unless told otherwise" "$(<"$parameter")" always
+later sh -c "echo always >$parameter"
+refused "another word" "*" sh -c "echo maybe >$parameter"
+on_disk ext4
+image=$(mkimage 8M "$MNT/image")
+
+what="always"
+direct "$(attach "$image")" 1
+echo asked >"$parameter"
+is "the parameter" "$(<"$parameter")" asked
+what="nobody asks"
+device=$(attach "$image")
+matches "$what: because" "$(attr "$device" loop/dio_reason)" "*not asked for"
+direct "$device" 0
+what="the flag"
+direct "$(attach --direct "$image")" 1
+what="LOOP_SET_DIRECT_IO"
+device=$(attach "$image")
+loopctl direct-io "$device" 1
+direct "$device" 1
+
+disk=$(attach --block-size 4096 "$(mkimage 256M)")
+later detach "$disk"
+on_disk ext4 "$disk"
+image=$(mkimage 8M "$MNT/image")
+mkfs.ext4 -q -b 4096 "$image"
+what="on a disk of larger sectors"
+device=$(attach "$image")
+is "$what: sectors" "$(attr "$device" queue/logical_block_size)" 512
+direct "$device" 0
+what="on a disk of larger sectors, the flag"
+device=$(attach --direct "$image")
+is "$what: sectors" "$(attr "$device" queue/logical_block_size)" 4096
+direct "$device" 1
