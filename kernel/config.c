@@ -367,7 +367,7 @@ void floop_clear(struct floop_device *dev)
 	/* Partitions made by hand (BLKPG) go with those that were found. */
 	err = bdev_disk_changed(disk, false);
 	if (err)
-		pr_warn("%s: taking the partitions away failed: %d\n",
+		pr_warn("__loop_clr_fd: partition scan of %s failed (rc=%d)\n",
 			disk->disk_name, err);
 
 	dev->flags = 0;

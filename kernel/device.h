@@ -50,6 +50,7 @@ enum floop_state {
  * @want_mapping: I/O goes straight to the disk wherever the guard allows it
  * @user_block_size: the user chose the logical block size
  * @name: the name that came with LOOP_SET_STATUS, for LOOP_GET_STATUS
+ * @policy_told: the log says that io.latency has no effect
  * @has_sysfs: the loop/ group is there, to be taken away again
  * @listed: the control node may find the device; under the registry's lock
  */
@@ -69,6 +70,7 @@ struct floop_device {
 	bool asked_direct;
 	bool want_mapping;
 	bool user_block_size;
+	bool policy_told;
 	bool has_sysfs;
 	bool listed;
 	char name[LO_NAME_SIZE];

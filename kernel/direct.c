@@ -288,6 +288,7 @@ void floop_direct_decide(struct floop_device *dev, struct floop_image *image,
 	image->direct = dev->want_direct && verdict == FLOOP_DIRECT_OK;
 	if (asked && verdict != FLOOP_DIRECT_OK) {
 		floop_direct_say(image, verdict, why, sizeof(why));
-		pr_warn("%s: no direct I/O: %s\n", dev->disk->disk_name, why);
+		pr_warn_ratelimited("%s: no direct I/O: %s\n",
+				    dev->disk->disk_name, why);
 	}
 }

@@ -11,7 +11,9 @@
 #include <linux/llist.h>
 #include <linux/workqueue.h>
 
+struct floop_device;
 struct floop_image;
+struct floop_lane;
 
 /* The data is written, what is left of a FUA write is the flush. */
 #define FLOOP_IO_WRITTEN	BIT(0)
@@ -25,6 +27,8 @@ struct floop_image;
 #define FLOOP_IO_ALONE		BIT(4)
 /* Is several writes in one. */
 #define FLOOP_IO_JOINED		BIT(5)
+/* The disk's statistics will know of its flush. */
+#define FLOOP_IO_FLUSH_COUNTED	BIT(6)
 
 /**
  * struct floop_io - one bio of a device
@@ -33,6 +37,7 @@ struct floop_image;
  * @image: the image
  * @node: in a lane
  * @work: or, for a buffered read that has to wait, work of its own
+ * @writer: and whose reads it is counted with
  * @done: bytes of the bio that are done
  * @flags: FLOOP_IO_*
  * @result: what the file system said
@@ -47,6 +52,7 @@ struct floop_io {
 		struct llist_node node;
 		struct work_struct work;
 	};
+	struct floop_lane *writer;
 	unsigned int done;
 	unsigned int flags;
 	long result;
@@ -58,6 +64,9 @@ void floop_io_end(struct floop_io *io, blk_status_t status,
 		  struct bio_list *batch);
 void floop_io_end_batch(struct bio_list *batch);
 struct bio *floop_io_take_back(struct floop_io *io);
+void floop_io_check_policy(struct floop_device *dev);
+void floop_io_log_error(struct bio *bio, blk_status_t status);
+void floop_io_count_flush(struct bio *bio, unsigned long start);
 blk_status_t floop_io_status(int err);
 
 #endif /* FLOOP_IO_H */

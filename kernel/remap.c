@@ -19,6 +19,7 @@
 #include "fill.h"
 #include "guard.h"
 #include "image.h"
+#include "io.h"
 #include "lane.h"
 #include "names.h"
 #include "remap.h"
@@ -40,6 +41,8 @@ static struct kmem_cache *remap_cache;
  * @bdev: its bi_bdev
  * @iter: its bi_iter
  * @frozen_out: it holds freeze protection of the image's file system
+ * @flushes: the disk's statistics will know of its flush; the disk below may have
+ *	taken it out of the bio
  * @image: the image; of whose guard it holds a reference
  * @start: when it came, in jiffies, or 0: the disk's statistics don't know of it
  * @bio: the bio, if its end is left to @stale_work
@@ -53,6 +56,7 @@ struct remap {
 	struct block_device *bdev;
 	struct bvec_iter iter;
 	bool frozen_out;
+	bool flushes;
 	struct floop_image *image;
 	unsigned long start;
 	struct bio *bio;
@@ -155,9 +159,13 @@ static void finish(struct bio *bio)
 	bio_set_flag(bio, BIO_TRACE_COMPLETION);
 	/* What the disk's policies have counted isn't counted off twice. */
 	bio->bi_flags &= ~(BIT(BIO_QOS_THROTTLED) | BIT(BIO_QOS_MERGED));
-	if (remap->start)
+	if (remap->start && bio_sectors(bio))
 		bdev_end_io_acct(bio->bi_bdev, bio_op(bio), bio_sectors(bio),
 				 remap->start);
+	if (unlikely(remap->flushes))
+		floop_io_count_flush(bio, remap->start);
+	if (unlikely(bio->bi_status))
+		floop_io_log_error(bio, bio->bi_status);
 	forget(remap);
 	bio_endio(bio);
 }
@@ -349,10 +357,13 @@ static void submit(struct floop_image *image, struct bio *bio,
 	remap->bdev = bio->bi_bdev;
 	remap->iter = bio->bi_iter;
 	remap->start = 0;
-	if (blk_queue_io_stat(bdev_get_queue(bio->bi_bdev)) &&
-	    bio_sectors(bio))
-		remap->start = bdev_start_io_acct(bio->bi_bdev, bio_op(bio),
-						  jiffies);
+	remap->flushes = false;
+	if (blk_queue_io_stat(bdev_get_queue(bio->bi_bdev))) {
+		remap->flushes = bio->bi_opf & REQ_PREFLUSH;
+		remap->start = bio_sectors(bio) ?
+			       bdev_start_io_acct(bio->bi_bdev, bio_op(bio),
+						  jiffies) : jiffies;
+	}
 	trace_floop_io_mapped(image, bio);
 	this_cpu_inc(image->counts->mapped);
 
@@ -422,8 +433,10 @@ bool floop_remap(struct floop_image *image, struct bio **bio)
 		}
 		*bio = clone;
 	}
-	if (opf & REQ_PREFLUSH)
+	if (opf & REQ_PREFLUSH) {
 		floop_times_touch(image);
+		floop_io_check_policy(image->dev);
+	}
 	floop_window(FLOOP_WINDOW_SUBMIT);
 	submit(image, *bio, remap, disk);
 	return true;

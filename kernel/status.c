@@ -75,14 +75,20 @@ void floop_status_set_size(struct floop_device *dev, sector_t size)
  */
 void floop_status_scan(struct floop_device *dev)
 {
+	char name[LO_NAME_SIZE];
 	int err;
 
 	mutex_lock(&dev->disk->open_mutex);
 	err = bdev_disk_changed(dev->disk, false);
 	mutex_unlock(&dev->disk->open_mutex);
-	if (err)
-		pr_warn("%s: partition scan failed: %d\n",
-			dev->disk->disk_name, err);
+	if (!err)
+		return;
+	mutex_lock(&dev->lock);
+	strscpy(name, dev->name, sizeof(name));
+	mutex_unlock(&dev->lock);
+	/* In the in-tree driver's words, its function's name included. */
+	pr_warn("loop_reread_partitions: partition scan of %s (%s) failed (rc=%d)\n",
+		dev->disk->disk_name, name, err);
 }
 
 /* The map is as large as the file was when it was begun. */

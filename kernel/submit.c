@@ -7,6 +7,7 @@
  * freezing the queue drains it. That is the only count of I/O in flight.
  */
 #include <linux/blkdev.h>
+#include <linux/part_stat.h>
 
 #include "device.h"
 #include "image.h"
@@ -15,6 +16,24 @@
 #include "remap.h"
 #include "submit.h"
 #include "trace.h"
+
+/**
+ * floop_io_check_policy() - say that io.latency does nothing here
+ * @dev: the device
+ *
+ * The kernel takes a latency target for any disk, but keeps it only where there
+ * are requests. (io.cost is refused for such a disk as ours; io.max works.)
+ *
+ * Context: Any, in the queue's usage counter.
+ */
+void floop_io_check_policy(struct floop_device *dev)
+{
+	if (likely(!READ_ONCE(dev->disk->queue->rq_qos)) || dev->policy_told)
+		return;
+	dev->policy_told = true;
+	pr_warn("%s: io.latency has no effect on this device: set it for the disk below\n",
+		dev->disk->disk_name);
+}
 
 /**
  * floop_submit_bio() - take a bio
@@ -53,11 +72,13 @@ void floop_submit_bio(struct bio *bio)
 			goto io_error;
 		break;
 	default:
+		floop_io_log_error(bio, BLK_STS_NOTSUPP);
 		bio->bi_status = BLK_STS_NOTSUPP;
 		bio_endio(bio);
 		return;
 	}
 
+	floop_io_check_policy(dev);
 	this_cpu_inc(image->counts->file);
 	trace_floop_io_file(image, bio);
 
@@ -76,11 +97,87 @@ void floop_submit_bio(struct bio *bio)
 		io->flags = FLOOP_IO_COUNTED;
 		io->start = bio_start_io_acct(bio);
 	}
+	if (blk_queue_io_stat(dev->disk->queue) &&
+	    (bio->bi_opf & REQ_PREFLUSH)) {
+		io->flags |= FLOOP_IO_FLUSH_COUNTED;
+		io->start = jiffies;
+	}
 	floop_lane_route(io);
 	return;
 
 io_error:
+	floop_io_log_error(bio, BLK_STS_IOERR);
 	bio_io_error(bio);
+}
+
+/**
+ * floop_io_count_flush() - tell the disk's statistics of a flush that is done
+ * @bio: with REQ_PREFLUSH, as it came
+ * @start: when it came, in jiffies
+ *
+ * The block layer counts flushes of requests, as they are sent to a driver; it
+ * counts none of a driver that takes bios.
+ *
+ * Context: Any, interrupts included.
+ */
+void floop_io_count_flush(struct bio *bio, unsigned long start)
+{
+	struct block_device *disk = bio->bi_bdev->bd_disk->part0;
+
+	part_stat_lock();
+	part_stat_inc(disk, ios[STAT_FLUSH]);
+	part_stat_add(disk, nsecs[STAT_FLUSH],
+		      jiffies_to_nsecs(jiffies - start));
+	part_stat_unlock();
+}
+
+/* What the block layer calls those that a file system or a disk may give. */
+static const char *name_of(blk_status_t status)
+{
+	switch (status) {
+	case BLK_STS_NOTSUPP:
+		return "operation not supported";
+	case BLK_STS_NOSPC:
+		return "critical space allocation";
+	case BLK_STS_TIMEOUT:
+		return "timeout";
+	case BLK_STS_TRANSPORT:
+		return "recoverable transport";
+	case BLK_STS_TARGET:
+		return "critical target";
+	case BLK_STS_MEDIUM:
+		return "critical medium";
+	case BLK_STS_PROTECTION:
+		return "protection";
+	case BLK_STS_RESOURCE:
+		return "kernel resource";
+	case BLK_STS_OFFLINE:
+		return "device offline";
+	default:
+		return "I/O";
+	}
+}
+
+/**
+ * floop_io_log_error() - say in the kernel's log that a bio has failed
+ * @bio: the bio, as it came
+ * @status: how it ended
+ *
+ * The block layer says so of requests, as blk_print_req_error() does, and people
+ * and programs look for it: in the same words, and as seldom.
+ *
+ * Context: Any, interrupts included.
+ */
+void floop_io_log_error(struct bio *bio, blk_status_t status)
+{
+	if (status == BLK_STS_AGAIN || bio_flagged(bio, BIO_QUIET))
+		return;
+	pr_err_ratelimited("%s error, dev %s, sector %llu op 0x%x:(%s) flags 0x%x phys_seg %u prio class %u\n",
+			   name_of(status), bio->bi_bdev->bd_disk->disk_name,
+			   (u64)bio->bi_iter.bi_sector,
+			   (__force u32)bio_op(bio), blk_op_str(bio_op(bio)),
+			   (__force u32)(bio->bi_opf & ~REQ_OP_MASK),
+			   bio_segments(bio), IOPRIO_PRIO_CLASS(bio->bi_ioprio));
 }
 
 static void end_bio(struct bio *bio)
@@ -122,8 +219,13 @@ void floop_io_end(struct floop_io *io, blk_status_t status,
 
 	if (io->flags & FLOOP_IO_COUNTED)
 		bio_end_io_acct(bio, io->start);
+	if (io->flags & FLOOP_IO_FLUSH_COUNTED)
+		floop_io_count_flush(bio, io->start);
 	if (bio_op(bio) != REQ_OP_READ && bio_sectors(bio))
 		changed(image, bio, status != BLK_STS_OK);
+	/* What was joined is tried again. */
+	if (unlikely(status) && !(io->flags & FLOOP_IO_JOINED))
+		floop_io_log_error(bio, status);
 	mempool_free(io, &image->ios);
 	bio->bi_status = status;
 	if (batch)

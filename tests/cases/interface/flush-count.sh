@@ -1,0 +1,49 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# shows: /sys/block/*/stat counts the flushes of a device, mapped, through the file system and buffered, as it counts those of the in-tree driver
+# modes: side-by-side
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+. tests/guest/guard.sh
+
+# flushes DEVICE - the 16th column: Documentation/block/stat.rst
+flushes() {
+	awk '{ print $16 }' "/sys/block/${1#/dev/}/stat"
+}
+
+# counts WHAT DEVICE
+counts() {
+	local before
+	udev_settle
+	before=$(flushes "$2")
+	sync "$2"
+	sync "$2"
+	sync "$2"
+	is "$1" "$(($(flushes "$2") - before))" 3
+	matches "$1: the time they took" \
+		"$(awk '{ print $17 }' "/sys/block/${2#/dev/}/stat")" "[0-9]*"
+}
+
+modprobe loop
+later rmmod loop
+on_disk ext4
+head -c 4M /dev/urandom >"$MNT/image"
+sync
+dev=$(loopctl --prefix loop attach "$MNT/image")
+counts "in-tree" "$dev"
+loopctl --prefix loop detach "$dev"
+
+programs loopdev
+dev=$(loop_attach buffered "$MNT/image")
+counts buffered "$dev"
+detach "$dev"
+dev=$(loop_attach direct "$MNT/image")
+counts "through the file system" "$dev"
+detach "$dev"
+map_images
+dev=$(loop_attach direct "$MNT/image")
+wait_mapped "$dev" 4
+mapped=$(ios "$dev" mapped)
+counts mapped "$dev"
+[ "$(ios "$dev" mapped)" -gt "$mapped" ] || fail "the flushes were not mapped"
+detach "$dev"
