@@ -90,19 +90,36 @@ static void drop_unsupported(struct floop_image *image,
 	}
 }
 
+/* File systems that do nothing with the data of a direct write but pass it on. */
+static bool passes_on(struct floop_image *image)
+{
+	if (image->is_bdev)
+		return true;
+	switch (file_inode(image->file)->i_sb->s_magic) {
+	case EXT4_SUPER_MAGIC:	/* ext2 and ext3, too */
+	case XFS_SUPER_MAGIC:
+	case F2FS_SUPER_MAGIC:
+	case MSDOS_SUPER_MAGIC:
+	case EXFAT_SUPER_MAGIC:
+	case TMPFS_MAGIC:
+		return true;
+	default:
+		return false;
+	}
+}
+
 /*
  * Direct I/O hands the submitter's pages to the image's file system, which may
- * checksum or mirror them: they must not change on the way where it, or the
- * disk below it, says so. btrfs says it of no mapping, and needs it of all.
+ * checksum or mirror them: they must not change on the way, unless it is known
+ * not to, and neither it nor the disk below says that they must not. (btrfs
+ * checksums, and says so of no mapping; ZFS verifies what it has written.)
  */
 static bool needs_stable_writes(struct floop_image *image)
 {
 	struct block_device *disk = floop_image_disk(image);
-	struct file *file = image->file;
 
-	return mapping_stable_writes(file->f_mapping) ||
-	       (disk && bdev_stable_writes(disk)) ||
-	       file_inode(file)->i_sb->s_magic == BTRFS_SUPER_MAGIC;
+	return mapping_stable_writes(image->file->f_mapping) ||
+	       (disk && bdev_stable_writes(disk)) || !passes_on(image);
 }
 
 /**
