@@ -39,6 +39,13 @@ static int check_cycle(struct file *file, struct floop_device *dev)
 	return err;
 }
 
+/* Who may lie on another device of ours shares no workqueue with it. */
+static int prepare_lanes(struct floop_image *image)
+{
+	return floop_image_is_on_hardware(image) ? 0 :
+	       floop_lanes_complete(image->lanes);
+}
+
 static void set_image(struct floop_device *dev, struct floop_image *image)
 {
 	spin_lock(&dev->image_lock);
@@ -79,9 +86,15 @@ static int bind_image(struct floop_device *dev, struct file *file,
 			return PTR_ERR(lanes);
 		dev->lanes = lanes;
 	}
+	floop_lanes_tidy(dev->lanes);
 	image = floop_image_open(dev, file, info->lo_offset, read_only);
 	if (IS_ERR(image))
 		return PTR_ERR(image);
+	err = prepare_lanes(image);
+	if (err) {
+		floop_image_close(image);
+		return err;
+	}
 	size = floop_image_sectors(file, info->lo_offset, info->lo_sizelimit);
 	asked = (info->lo_flags & LO_FLAGS_DIRECT_IO) ||
 		(file->f_flags & O_DIRECT);
@@ -233,6 +246,11 @@ static struct floop_image *exchange_image(struct floop_device *dev,
 	new = floop_image_open(dev, file, old->offset, true);
 	if (IS_ERR(new))
 		return new;
+	err = prepare_lanes(new);
+	if (err) {
+		floop_image_close(new);
+		return ERR_PTR(err);
+	}
 	new->direct = old->direct;
 	settle_cache(new);
 

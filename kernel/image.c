@@ -18,6 +18,9 @@
 #include "names.h"
 #include "remap.h"
 
+/* Mempool reserve of an image: enough to go on with, when memory is short. */
+#define RESERVE		16
+
 int floop_queue_depth = 128;
 static struct kmem_cache *io_cache;
 
@@ -77,6 +80,24 @@ static struct block_device *file_bdev_below(struct file *file)
 struct block_device *floop_image_disk(struct floop_image *image)
 {
 	return file_bdev_below(image->file);
+}
+
+/**
+ * floop_image_is_on_hardware() - is the disk below known to be one?
+ * @image: the image
+ *
+ * A disk of hardware has a parent device and takes requests; one that a driver
+ * makes of other things (dm, md, a loop device, nbd), of which one may be ours,
+ * has none, or takes bios.
+ *
+ * Return: true if I/O to the image can't be I/O to another device of ours.
+ */
+bool floop_image_is_on_hardware(struct floop_image *image)
+{
+	struct block_device *disk = floop_image_disk(image);
+
+	return disk && disk_to_dev(disk->bd_disk)->parent &&
+	       !disk->bd_disk->fops->submit_bio;
 }
 
 /**
@@ -306,6 +327,50 @@ shared:
 	image->file = get_file(file);
 }
 
+/*
+ * Who else writes to an image through its page cache holds locks of the file
+ * system that we may need. Memory for that must not come from writing to the
+ * device. The page cache of a file may serve several images: each keeps what the
+ * mask was before the first.
+ */
+static LIST_HEAD(restricted);
+static DEFINE_MUTEX(restricted_lock);
+
+static struct floop_image *another_of(struct address_space *mapping)
+{
+	struct floop_image *image;
+
+	list_for_each_entry(image, &restricted, restricted)
+		if (image->file->f_mapping == mapping)
+			return image;
+	return NULL;
+}
+
+static void restrict_memory(struct floop_image *image)
+{
+	struct address_space *mapping = image->file->f_mapping;
+	struct floop_image *other;
+
+	mutex_lock(&restricted_lock);
+	other = another_of(mapping);
+	image->gfp_mask = other ? other->gfp_mask : mapping_gfp_mask(mapping);
+	mapping_set_gfp_mask(mapping,
+			     image->gfp_mask & ~(__GFP_IO | __GFP_FS));
+	list_add(&image->restricted, &restricted);
+	mutex_unlock(&restricted_lock);
+}
+
+static void unrestrict_memory(struct floop_image *image)
+{
+	struct address_space *mapping = image->file->f_mapping;
+
+	mutex_lock(&restricted_lock);
+	list_del(&image->restricted);
+	if (!another_of(mapping))
+		mapping_set_gfp_mask(mapping, image->gfp_mask);
+	mutex_unlock(&restricted_lock);
+}
+
 static void put_files(struct floop_image *image)
 {
 	if (image->sync_file)
@@ -359,7 +424,8 @@ struct floop_image *floop_image_open(struct floop_device *dev,
 	image->counts = alloc_percpu(struct floop_counts);
 	if (!image->counts)
 		goto err_bounce;
-	err = mempool_init_slab_pool(&image->ios, floop_queue_depth, io_cache);
+	err = mempool_init_slab_pool(&image->ios,
+				     min(floop_queue_depth, RESERVE), io_cache);
 	if (err)
 		goto err_counts;
 	err = floop_remap_make(image);
@@ -370,6 +436,7 @@ struct floop_image *floop_image_open(struct floop_device *dev,
 		goto err_remap;
 	floop_fill_make(image);
 	floop_times_make(image);
+	restrict_memory(image);
 	return image;
 
 err_remap:
@@ -406,6 +473,7 @@ void floop_image_close(struct floop_image *image)
 	floop_remap_free(image);
 	mempool_exit(&image->ios);
 	free_percpu(image->counts);
+	unrestrict_memory(image);
 	put_files(image);
 	mutex_destroy(&image->bounce_lock);
 	kfree(image->bounce);

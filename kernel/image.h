@@ -9,6 +9,7 @@
 
 #include <linux/blkdev.h>
 #include <linux/fs.h>
+#include <linux/list.h>
 #include <linux/mempool.h>
 #include <linux/mutex.h>
 #include <linux/workqueue.h>
@@ -55,6 +56,8 @@ struct floop_counts {
  * @refused_lock: protects @refused
  * @refused: what is to be done again without direct I/O
  * @refused_work: does it
+ * @gfp_mask: what memory the page cache of the file took before it was an image
+ * @restricted: in the list of images
  * @unsynced: 0 if all that went through the file system is durable; 1 if not; 2
  *	while it is being made so
  * @guard: whether the map may be believed
@@ -88,6 +91,8 @@ struct floop_image {
 	spinlock_t refused_lock;
 	struct bio_list refused;
 	struct work_struct refused_work;
+	gfp_t gfp_mask;
+	struct list_head restricted;
 	int unsynced;
 	struct floop_guard guard;
 	struct floop_fill fill;
@@ -117,5 +122,6 @@ ssize_t floop_image_read_direct(struct floop_image *image, loff_t pos,
 sector_t floop_image_sectors(struct file *file, loff_t offset,
 			     loff_t size_limit);
 struct block_device *floop_image_disk(struct floop_image *image);
+bool floop_image_is_on_hardware(struct floop_image *image);
 
 #endif /* FLOOP_IMAGE_H */

@@ -18,10 +18,19 @@
  *
  * Each cgroup but the root has lanes and a writer of its own, so that a
  * throttled one doesn't hold up the others: the throttle may put a worker to
- * sleep as it submits to the disk.
+ * sleep as it submits to the disk. The workqueue has a worker for each of those
+ * lanes, and for the few reads of each cgroup that may wait on their own.
+ *
+ * A workqueue with a rescuer takes 30 KiB, and most devices are mapped before
+ * they have done any I/O through the file system. So a device's workqueues are
+ * made when they are first needed, in the background; until then, and without
+ * memory, its work runs on two that all devices share. A rescuer that is shared
+ * must not wait for another device of ours: whoever may lie on one has
+ * workqueues of its own from the attach on.
  */
 #include <linux/blk-cgroup.h>
 #include <linux/blkdev.h>
+#include <linux/delay.h>
 #include <linux/memcontrol.h>
 #include <linux/percpu.h>
 #include <linux/sched/mm.h>
@@ -46,6 +55,13 @@
  */
 #define LANE_WQ_FLAGS	(WQ_UNBOUND | WQ_MEM_RECLAIM | WQ_FREEZABLE | \
 			 __WQ_LEGACY)
+#define STALE_WQ_FLAGS	(WQ_UNBOUND | WQ_MEM_RECLAIM)
+
+/* Buffered reads of a cgroup that wait in work of their own. */
+#define CGROUP_WAITING	8
+
+static struct workqueue_struct *shared_wq;
+static struct workqueue_struct *shared_stale_wq;
 
 /* What a worker takes on while it acts for the submitter of a bio. */
 struct identity {
@@ -129,6 +145,41 @@ static bool lane_has_more(struct floop_lane *lane)
 	return READ_ONCE(lane->ios.first) != &lane->mark;
 }
 
+/* Run @work on the workqueue @own, once that is there. */
+static void run_work(struct floop_lanes *lanes,
+		     struct workqueue_struct *const *own,
+		     struct workqueue_struct *shared, struct work_struct *work)
+{
+	/* Pairs with smp_store_release() in make_work(). */
+	struct workqueue_struct *wq = smp_load_acquire(own);
+
+	if (unlikely(!wq)) {
+		if (time_after_eq(jiffies, READ_ONCE(lanes->make_again)))
+			schedule_work(&lanes->make_work);
+		wq = shared;
+	}
+	queue_work(wq, work);
+}
+
+static void lane_wake(struct floop_lane *lane)
+{
+	struct floop_lanes *lanes = lane->lanes;
+
+	run_work(lanes, &lanes->wq, shared_wq, &lane->work);
+}
+
+/**
+ * floop_lane_stale() - have a mapped write drop pages
+ * @lanes: the device's lanes
+ * @work: does it
+ *
+ * Context: Any, interrupts included.
+ */
+void floop_lane_stale(struct floop_lanes *lanes, struct work_struct *work)
+{
+	run_work(lanes, &lanes->stale_wq, shared_stale_wq, work);
+}
+
 /* So often, before others' work gets the worker: there may be one, the rescuer. */
 #define MOST_PASSES	256U
 
@@ -146,7 +197,7 @@ static void lane_run(struct floop_lane *lane,
 
 	do {
 		if (passes++ == MOST_PASSES) {
-			queue_work(lane->wq, &lane->work);
+			lane_wake(lane);
 			break;
 		}
 		node = lane_take(lane);
@@ -188,14 +239,14 @@ static bool handle(struct floop_lane *lane, struct floop_io *io, bool wait,
 static void cpu_lane_work(struct work_struct *work);
 static void writer_work(struct work_struct *work);
 
-static void lane_init(struct floop_lane *lane, struct workqueue_struct *wq,
+static void lane_init(struct floop_lane *lane, struct floop_lanes *lanes,
 		      work_func_t fn)
 {
 	init_llist_head(&lane->ios);
 	lane->mark.next = NULL;
 	INIT_WORK(&lane->work, fn);
 	mutex_init(&lane->writing);
-	lane->wq = wq;
+	lane->lanes = lanes;
 }
 
 /*
@@ -216,14 +267,16 @@ static struct floop_lane *cgroup_lane(struct floop_lanes *lanes,
 	lane = kzalloc(sizeof(*lane), GFP_NOWAIT | __GFP_NOWARN);
 	if (!lane)
 		return NULL;
-	lane_init(lane, lanes->wq,
-		  slot == nr_cpu_ids ? writer_work : cpu_lane_work);
+	lane_init(lane, lanes, slot == nr_cpu_ids ? writer_work : cpu_lane_work);
 	err = xa_insert(&lanes->cgroups, key, lane,
 			GFP_NOWAIT | __GFP_NOWARN);
 	if (err) {
 		kfree(lane);
-		lane = xa_load(&lanes->cgroups, key);
+		return xa_load(&lanes->cgroups, key);
 	}
+	atomic_inc(&lanes->cgroup_lanes);
+	/* It wants a worker. */
+	schedule_work(&lanes->make_work);
 	return lane;
 }
 
@@ -248,7 +301,7 @@ static bool lane_may_wait(struct floop_io *io, bool more)
 
 	if (image->direct)
 		return bio_op(io->bio) == REQ_OP_READ || image->is_bdev;
-	return !more && !atomic_read(&image->lanes->waiting);
+	return !more && !atomic_read(&lane_of(io, true, false)->waiting);
 }
 
 /* Handle a direct write, in a CPU's lane. */
@@ -385,15 +438,16 @@ static void writer_work(struct work_struct *work)
 static void read_work(struct work_struct *work)
 {
 	struct floop_io *io = container_of(work, struct floop_io, work);
-	struct floop_lanes *lanes = io->image->lanes;
+	struct floop_lane *writer = io->writer;
 	unsigned int old = reclaim_scope_enter();
 	struct identity id;
 
 	identity_take(&id, io->bio);
 	floop_rw(io, true, NULL);
 	identity_drop(&id);
-	atomic_dec(&lanes->waiting);
 	reclaim_scope_leave(old);
+	/* Last: let_reads_go() waits for it. */
+	atomic_dec_return_release(&writer->waiting);
 }
 
 static void flusher_pass(struct floop_lane *lane, struct llist_node *node)
@@ -409,7 +463,7 @@ static void flusher_work(struct work_struct *work)
 static void lane_add(struct floop_lane *lane, struct floop_io *io)
 {
 	if (llist_add(&io->node, &lane->ios))
-		queue_work(lane->wq, &lane->work);
+		lane_wake(lane);
 }
 
 /*
@@ -428,7 +482,7 @@ static void lane_unplug(struct blk_plug_cb *cb, bool from_schedule)
 	struct floop_lane *lane = cb->data;
 
 	if (llist_add_batch(plug->newest, plug->oldest, &lane->ios))
-		queue_work(lane->wq, &lane->work);
+		lane_wake(lane);
 	kfree(plug);
 }
 
@@ -478,6 +532,12 @@ void floop_lane_route(struct floop_io *io)
 	lane_add_plugged(lane_of(io, false, true), io);
 }
 
+/* How many workers a device may have, but for those of cgroups. */
+static int most_active(void)
+{
+	return min_t(int, floop_queue_depth, WQ_MAX_ACTIVE);
+}
+
 /**
  * floop_lane_wait() - queue an I/O, or the rest of one, where it may wait
  * @io: a read, or a write
@@ -487,17 +547,23 @@ void floop_lane_route(struct floop_io *io)
 void floop_lane_wait(struct floop_io *io)
 {
 	struct floop_lanes *lanes = io->image->lanes;
+	struct floop_lane *writer = lane_of(io, true, false);
 
 	if (bio_op(io->bio) == REQ_OP_READ) {
-		if (atomic_inc_return(&lanes->waiting) <= lanes->most_waiting) {
+		int most = max(most_active() / 2, 1);
+
+		if (writer != &lanes->writer)
+			most = min(most, CGROUP_WAITING);
+		if (atomic_inc_return(&writer->waiting) <= most) {
+			io->writer = writer;
 			INIT_WORK(&io->work, read_work);
-			queue_work(lanes->wq, &io->work);
+			run_work(lanes, &lanes->wq, shared_wq, &io->work);
 			return;
 		}
 		/* Enough of them: the others leave the workqueue some room. */
-		atomic_dec(&lanes->waiting);
+		atomic_dec(&writer->waiting);
 	}
-	lane_add(lane_of(io, true, false), io);
+	lane_add(writer, io);
 }
 
 /**
@@ -529,16 +595,64 @@ bool floop_lane_serves(const struct floop_image *image)
 	return container_of(work, struct floop_lane, work)->serving == image;
 }
 
+/* Make what isn't there yet, with a worker for each lane. */
+static void make_workqueues(struct floop_lanes *lanes)
+{
+	int cgroups = atomic_read(&lanes->cgroup_lanes);
+	struct workqueue_struct *wq;
+
+	if (!lanes->wq) {
+		wq = alloc_workqueue(FLOOP_NAME "%d", LANE_WQ_FLAGS,
+				     most_active(), lanes->number);
+		/* Pairs with smp_load_acquire() in run_work(). */
+		smp_store_release(&lanes->wq, wq);
+	}
+	if (!lanes->stale_wq) {
+		wq = alloc_workqueue(FLOOP_NAME "%d_stale", STALE_WQ_FLAGS, 0,
+				     lanes->number);
+		/* The same. */
+		smp_store_release(&lanes->stale_wq, wq);
+	}
+	WRITE_ONCE(lanes->make_again, jiffies + HZ);
+	if (lanes->wq && cgroups)
+		workqueue_set_max_active(lanes->wq,
+					 min(most_active() +
+					     cgroups * (CGROUP_WAITING + 1),
+					     WQ_MAX_ACTIVE));
+}
+
+/**
+ * floop_lanes_complete() - have a device share no workqueue with another
+ * @lanes: the device's
+ *
+ * Context: Process context. May sleep.
+ * Return: 0 or -ENOMEM.
+ */
+int floop_lanes_complete(struct floop_lanes *lanes)
+{
+	int err;
+
+	mutex_lock(&lanes->make_lock);
+	make_workqueues(lanes);
+	err = lanes->wq && lanes->stale_wq ? 0 : -ENOMEM;
+	mutex_unlock(&lanes->make_lock);
+	return err;
+}
+
+static void make_work(struct work_struct *work)
+{
+	floop_lanes_complete(container_of(work, struct floop_lanes, make_work));
+}
+
 /**
  * floop_lanes_make() - make the lanes of a device
- * @number: the device's number, for the name of its workqueue
+ * @number: the device's number, for the names of its workqueues
  *
  * Context: Process context. May sleep.
  * Return: the lanes, or ERR_PTR(-ENOMEM).
  */
 struct floop_lanes *floop_lanes_make(int number)
 {
-	int most_active = min_t(int, floop_queue_depth, WQ_MAX_ACTIVE);
 	struct floop_lanes *lanes;
 	int cpu;
 
@@ -546,34 +660,48 @@ struct floop_lanes *floop_lanes_make(int number)
 	if (!lanes)
 		return ERR_PTR(-ENOMEM);
 	lanes->cpus = alloc_percpu(struct floop_lane);
-	if (!lanes->cpus)
-		goto err_free;
-	lanes->wq = alloc_workqueue(FLOOP_NAME "%d", LANE_WQ_FLAGS,
-				    most_active, number);
-	if (!lanes->wq)
-		goto err_percpu;
-	lanes->stale_wq = alloc_workqueue(FLOOP_NAME "%d_stale",
-					  WQ_UNBOUND | WQ_MEM_RECLAIM, 0,
-					  number);
-	if (!lanes->stale_wq)
-		goto err_wq;
-
+	if (!lanes->cpus) {
+		kfree(lanes);
+		return ERR_PTR(-ENOMEM);
+	}
+	lanes->number = number;
+	lanes->make_again = jiffies;
 	for_each_possible_cpu(cpu)
-		lane_init(per_cpu_ptr(lanes->cpus, cpu), lanes->wq,
-			  cpu_lane_work);
-	lane_init(&lanes->writer, lanes->wq, writer_work);
-	lane_init(&lanes->flusher, lanes->wq, flusher_work);
-	lanes->most_waiting = max(most_active / 2, 1);
+		lane_init(per_cpu_ptr(lanes->cpus, cpu), lanes, cpu_lane_work);
+	lane_init(&lanes->writer, lanes, writer_work);
+	lane_init(&lanes->flusher, lanes, flusher_work);
+	mutex_init(&lanes->make_lock);
+	INIT_WORK(&lanes->make_work, make_work);
 	xa_init(&lanes->cgroups);
 	return lanes;
+}
 
-err_wq:
-	destroy_workqueue(lanes->wq);
-err_percpu:
-	free_percpu(lanes->cpus);
-err_free:
-	kfree(lanes);
-	return ERR_PTR(-ENOMEM);
+/* Workers of a lane without I/O are on their way out. */
+static void let_go(struct floop_lane *lane)
+{
+	flush_work(&lane->work);
+	/* Pairs with atomic_dec_return_release() in read_work(). */
+	while (atomic_read_acquire(&lane->waiting))
+		usleep_range(1000, 2000);
+}
+
+/**
+ * floop_lanes_tidy() - take the lanes of cgroups away
+ * @lanes: the lanes, with no I/O in flight
+ *
+ * Context: Process context. May sleep.
+ */
+void floop_lanes_tidy(struct floop_lanes *lanes)
+{
+	struct floop_lane *lane;
+	unsigned long key;
+
+	xa_for_each(&lanes->cgroups, key, lane) {
+		xa_erase(&lanes->cgroups, key);
+		let_go(lane);
+		kfree(lane);
+	}
+	atomic_set(&lanes->cgroup_lanes, 0);
 }
 
 /**
@@ -587,14 +715,47 @@ err_free:
  */
 void floop_lanes_free(struct floop_lanes *lanes)
 {
-	struct floop_lane *lane;
-	unsigned long key;
+	int cpu;
 
-	destroy_workqueue(lanes->stale_wq);
-	destroy_workqueue(lanes->wq);
-	xa_for_each(&lanes->cgroups, key, lane)
-		kfree(lane);
+	for_each_possible_cpu(cpu)
+		let_go(per_cpu_ptr(lanes->cpus, cpu));
+	let_go(&lanes->writer);
+	let_go(&lanes->flusher);
+	floop_lanes_tidy(lanes);
+	cancel_work_sync(&lanes->make_work);
+	if (lanes->stale_wq)
+		destroy_workqueue(lanes->stale_wq);
+	if (lanes->wq)
+		destroy_workqueue(lanes->wq);
 	xa_destroy(&lanes->cgroups);
 	free_percpu(lanes->cpus);
 	kfree(lanes);
+}
+
+/**
+ * floop_lane_init() - set up what all devices share
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int floop_lane_init(void)
+{
+	shared_wq = alloc_workqueue(FLOOP_NAME, LANE_WQ_FLAGS, WQ_MAX_ACTIVE);
+	if (!shared_wq)
+		return -ENOMEM;
+	shared_stale_wq = alloc_workqueue(FLOOP_NAME "_stale", STALE_WQ_FLAGS,
+					  0);
+	if (!shared_stale_wq) {
+		destroy_workqueue(shared_wq);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+/**
+ * floop_lane_exit() - undo floop_lane_init()
+ */
+void floop_lane_exit(void)
+{
+	destroy_workqueue(shared_stale_wq);
+	destroy_workqueue(shared_wq);
 }

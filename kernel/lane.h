@@ -23,10 +23,11 @@ struct floop_io;
  * @ios: newest first; behind them, while a worker is at it, @mark
  * @mark: stands for the worker
  * @work: runs while there is something in @ios
- * @wq: where it runs
+ * @lanes: the device's
  * @writing: of a writer: held by who is the writer now
  * @backoff: how many writes to spare the attempt the next time one has to wait
  * @spare: how many writes still are spared; for this lane's worker only
+ * @waiting: of a writer: buffered reads that wait in work of their own
  * @serving: the image that the worker calls the file system for, or NULL; for
  *	this lane's worker only
  */
@@ -34,11 +35,12 @@ struct floop_lane {
 	struct llist_head ios;
 	struct llist_node mark;
 	struct work_struct work;
-	struct workqueue_struct *wq;
+	struct floop_lanes *lanes;
 	/* apart from what submitters write */
 	struct mutex writing ____cacheline_aligned_in_smp;
 	unsigned int backoff;
 	unsigned int spare;
+	atomic_t waiting;
 	struct floop_image *serving;
 };
 
@@ -48,25 +50,37 @@ struct floop_lane {
  * @writer: what has to wait for the file system, one at a time
  * @flusher: flushes
  * @cgroups: the lanes of other cgroups than the root, made on demand
- * @wq: where the work of all of them runs
- * @stale_wq: where mapped writes drop pages; others wait for that, so nothing
- *	else runs there, and no other device's
- * @waiting: buffered reads that wait in work of their own
- * @most_waiting: how many may
+ * @cgroup_lanes: how many
+ * @wq: where the work of all of them runs, once it is made
+ * @stale_wq: where mapped writes drop pages, once it is made; others wait for
+ *	that, so nothing else runs there, and no other device's
+ * @make_lock: held by who makes them
+ * @make_work: makes them
+ * @make_again: when to try it again, in jiffies, if memory was short
+ * @number: the device's
  */
 struct floop_lanes {
 	struct floop_lane __percpu *cpus;
 	struct floop_lane writer;
 	struct floop_lane flusher;
 	struct xarray cgroups;
+	atomic_t cgroup_lanes;
 	struct workqueue_struct *wq;
 	struct workqueue_struct *stale_wq;
-	atomic_t waiting;
-	int most_waiting;
+	/* protects both pointers against a second maker */
+	struct mutex make_lock;
+	struct work_struct make_work;
+	unsigned long make_again;
+	int number;
 };
 
+int floop_lane_init(void);
+void floop_lane_exit(void);
 struct floop_lanes *floop_lanes_make(int number);
+int floop_lanes_complete(struct floop_lanes *lanes);
+void floop_lanes_tidy(struct floop_lanes *lanes);
 void floop_lanes_free(struct floop_lanes *lanes);
+void floop_lane_stale(struct floop_lanes *lanes, struct work_struct *work);
 void floop_lane_route(struct floop_io *io);
 void floop_lane_wait(struct floop_io *io);
 void floop_lane_flush(struct floop_io *io);

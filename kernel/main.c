@@ -14,6 +14,7 @@
 #include "device.h"
 #include "direct.h"
 #include "image.h"
+#include "lane.h"
 #include "map.h"
 #include "names.h"
 #include "remap.h"
@@ -60,7 +61,7 @@ static const struct kernel_param_ops queue_depth_ops = {
 	.get	= param_get_int,
 };
 module_param_cb(hw_queue_depth, &queue_depth_ops, &floop_queue_depth, 0444);
-MODULE_PARM_DESC(hw_queue_depth, "I/Os of a device that have memory in reserve, and that may wait in the file system at once. Default: 128");
+MODULE_PARM_DESC(hw_queue_depth, "I/Os of a device that may wait in the file system at once. Default: 128");
 
 module_param_named(mapping, floop_map_default, bool, 0644);
 MODULE_PARM_DESC(mapping, "Map images to the disk where that is safe, unless told otherwise for a device. Default: yes");
@@ -162,9 +163,12 @@ static int __init floop_init(void)
 	err = floop_image_init();
 	if (err)
 		return err;
-	err = floop_remap_init();
+	err = floop_lane_init();
 	if (err)
 		goto err_image;
+	err = floop_remap_init();
+	if (err)
+		goto err_lane;
 	err = floop_guard_init();
 	if (err)
 		goto err_remap;
@@ -191,6 +195,8 @@ err_guard:
 	floop_guard_exit();
 err_remap:
 	floop_remap_exit();
+err_lane:
+	floop_lane_exit();
 err_image:
 	floop_image_exit();
 	return err;
@@ -203,6 +209,7 @@ static void __exit floop_exit(void)
 	floop_control_remove_all();
 	floop_guard_exit();
 	floop_remap_exit();
+	floop_lane_exit();
 	floop_image_exit();
 }
 

@@ -242,7 +242,7 @@ static void remap_end(struct bio *bio)
 		unprotect(remap);
 		remap->bio = bio;
 		INIT_WORK(&remap->stale_work, stale_work);
-		queue_work(remap->image->lanes->stale_wq, &remap->stale_work);
+		floop_lane_stale(remap->image->lanes, &remap->stale_work);
 		return;
 	}
 	finish(bio);

@@ -1,0 +1,96 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: of 64 cgroups that read from one buffered image, each gets its block while four of them, with 64 reads in flight each, are throttled to nothing and could take every worker of the device
+# modes: side-by-side
+# machines: stable-side-by-side
+# timeout: 400
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+
+# As few workers as two waiting readers take
+later load_module "$MODULE_FILE"
+rmmod "$MODULE"
+insmod "$MODULE_FILE" hw_queue_depth=4
+wait_until 30 test -e "$CTL"
+programs loopdev
+
+[ -e /sys/fs/cgroup/cgroup.controllers ] || mount -t cgroup2 cgroup2 /sys/fs/cgroup
+echo "+io +memory" >/sys/fs/cgroup/cgroup.subtree_control
+groups=(/sys/fs/cgroup/reader{1..64})
+mkdir "${groups[@]}"
+later rmdir "${groups[@]}"
+
+# in_group FOLDER COMMAND...
+in_group() {
+	local group=$1
+	shift
+	(
+		echo "$BASHPID" >"$group/cgroup.procs"
+		exec "$@"
+	)
+}
+
+on_disk ext4
+disk=$(the_disk 1)
+number=$(cat "/sys/block/${disk#/dev/}/dev")
+head -c 96M /dev/urandom >"$MNT/image"
+drop_caches
+dev=$(loop_attach buffered "$MNT/image")
+later detach "$dev"
+echo 0 >"/sys/block/${dev#/dev/}/queue/read_ahead_kb"
+udev_settle
+
+throttled=("${groups[@]:0:4}")
+let_them() {
+	local group
+	for group in "${throttled[@]}"; do
+		echo "$number rbps=max" >"$group/io.max"
+	done
+}
+hogs=()
+for group in "${throttled[@]}"; do
+	echo "$number rbps=4096" >"$group/io.max"
+	in_group "$group" fio --name=hog --filename="$dev" --readonly --rw=randread \
+		--direct=1 --bs=4k --ioengine=libaio --iodepth=64 --size=64m \
+		--io_size=8m --norandommap >/dev/null &
+	hogs+=($!)
+done
+later let_them
+sleep 3
+
+python3 - "$dev" "${groups[@]:4}" <<'PYTHON'
+"""In each cgroup: read a block that nobody has read, and say how long it took."""
+import mmap
+import os
+import sys
+import time
+
+device, groups = sys.argv[1], sys.argv[2:]
+worst = 0.0
+for number, group in enumerate(groups):
+    reader, writer = os.pipe()
+    if not os.fork():
+        with open(f"{group}/cgroup.procs", "w") as file:
+            file.write(str(os.getpid()))
+        block = mmap.mmap(-1, 4096)
+        fd = os.open(device, os.O_RDONLY | os.O_DIRECT)
+        start = time.monotonic()
+        os.preadv(fd, [block], (64 << 20) + number * 65536)
+        os.write(writer, f"{time.monotonic() - start}".encode())
+        os._exit(0)
+    os.close(writer)
+    took = float(os.read(reader, 100))
+    os.close(reader)
+    os.wait()
+    worst = max(worst, took)
+print(f"{len(groups)} cgroups: the longest wait was {1000 * worst:.1f} ms")
+PYTHON
+
+for hog in "${hogs[@]}"; do
+	kill -0 "$hog" 2>/dev/null || fail "a cgroup that is throttled to nothing is done"
+done
+echo "ok: the throttled ones still wait"
+let_them
+for hog in "${hogs[@]}"; do
+	wait "$hog" || fail "a throttled reader failed"
+done
