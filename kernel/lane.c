@@ -277,6 +277,9 @@ static struct floop_lane *cgroup_lane(struct floop_lanes *lanes,
 	atomic_inc(&lanes->cgroup_lanes);
 	/* It wants a worker. */
 	schedule_work(&lanes->make_work);
+	/* Who has to wait finds its writer: it may be in an interrupt then. */
+	if (slot != nr_cpu_ids)
+		cgroup_lane(lanes, css, nr_cpu_ids, true);
 	return lane;
 }
 

@@ -6,6 +6,7 @@
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh
+. tests/guest/debug.sh
 
 # As few workers as two waiting readers take
 later load_module "$MODULE_FILE"
