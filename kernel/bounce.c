@@ -5,10 +5,16 @@
  * through a buffer of the image's own, a piece at a time, one I/O at a time:
  * slow, but without allocation. (Buffered I/O is no way out: next to direct I/O
  * to the rest of the same page it loses data.)
+ *
+ * Hardly any I/O needs it. So an image whose disk is one of hardware, which waits
+ * for no other device of ours, takes a page when it does; all such images share
+ * the reserve of one.
  */
 #include <linux/bvec.h>
 #include <linux/fs.h>
+#include <linux/mempool.h>
 #include <linux/mutex.h>
+#include <linux/slab.h>
 #include <linux/uio.h>
 
 #include "bounce.h"
@@ -16,7 +22,9 @@
 #include "io.h"
 #include "rw.h"
 
-static ssize_t bounce_piece(struct floop_io *io)
+static mempool_t shared;
+
+static ssize_t bounce_piece(struct floop_io *io, void *bounce)
 {
 	bool write = bio_op(io->bio) == REQ_OP_WRITE;
 	struct floop_image *image = io->image;
@@ -34,17 +42,17 @@ static ssize_t bounce_piece(struct floop_io *io)
 
 	floop_rw_iter(io, &memory);
 	bytes = min_t(size_t, iov_iter_count(&memory), image->bounce_size);
-	bvec_set_virt(&bvec, image->bounce, bytes);
+	bvec_set_virt(&bvec, bounce, bytes);
 	iov_iter_bvec(&buffer, write ? ITER_SOURCE : ITER_DEST, &bvec, 1,
 		      bytes);
 
 	if (!write) {
 		ret = file->f_op->read_iter(&iocb, &buffer);
-		if (ret > 0 && copy_to_iter(image->bounce, ret, &memory) != ret)
+		if (ret > 0 && copy_to_iter(bounce, ret, &memory) != ret)
 			ret = -EFAULT;
 		return ret;
 	}
-	if (copy_from_iter(image->bounce, bytes, &memory) != bytes)
+	if (copy_from_iter(bounce, bytes, &memory) != bytes)
 		return -EFAULT;
 	if (!image->is_bdev)
 		file_start_write(file);
@@ -65,14 +73,18 @@ void floop_bounce(struct floop_io *io)
 	struct floop_image *image = io->image;
 	unsigned int size = io->bio->bi_iter.bi_size, before = io->done;
 	ssize_t ret = 0;
+	void *bounce;
 
 	mutex_lock(&image->bounce_lock);
+	bounce = image->bounce ?: mempool_alloc(&shared, GFP_NOIO);
 	while (io->done < size) {
-		ret = bounce_piece(io);
+		ret = bounce_piece(io, bounce);
 		if (ret <= 0)
 			break;
 		io->done += ret;
 	}
+	if (bounce != image->bounce)
+		mempool_free(bounce, &shared);
 	mutex_unlock(&image->bounce_lock);
 
 	if (io->done < size) {
@@ -83,4 +95,50 @@ void floop_bounce(struct floop_io *io)
 	ret = size - before;
 	io->done = before;
 	floop_rw_end(io, ret, NULL);
+}
+
+/**
+ * floop_bounce_make() - prepare an image's buffer
+ * @image: the image, its rules for direct I/O known
+ *
+ * Context: Process context. May sleep.
+ * Return: 0 or -ENOMEM.
+ */
+int floop_bounce_make(struct floop_image *image)
+{
+	mutex_init(&image->bounce_lock);
+	image->bounce_size = max_t(unsigned int, PAGE_SIZE, image->rules.align);
+	if (image->bounce_size == PAGE_SIZE &&
+	    floop_image_is_on_hardware(image))
+		return 0;
+	image->bounce = kmalloc(image->bounce_size, GFP_KERNEL);
+	return image->bounce ? 0 : -ENOMEM;
+}
+
+/**
+ * floop_bounce_free() - undo floop_bounce_make()
+ * @image: the image; no I/O is in flight
+ */
+void floop_bounce_free(struct floop_image *image)
+{
+	kfree(image->bounce);
+	mutex_destroy(&image->bounce_lock);
+}
+
+/**
+ * floop_bounce_init() - set up what images share
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int floop_bounce_init(void)
+{
+	return mempool_init_kmalloc_pool(&shared, 1, PAGE_SIZE);
+}
+
+/**
+ * floop_bounce_exit() - undo floop_bounce_init()
+ */
+void floop_bounce_exit(void)
+{
+	mempool_exit(&shared);
 }

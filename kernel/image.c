@@ -10,6 +10,7 @@
 #include <linux/stat.h>
 #include <linux/uio.h>
 
+#include "bounce.h"
 #include "device.h"
 #include "discard.h"
 #include "image.h"
@@ -19,7 +20,7 @@
 #include "remap.h"
 
 /* Mempool reserve of an image: enough to go on with, when memory is short. */
-#define RESERVE		16
+#define RESERVE		4
 
 int floop_queue_depth = 128;
 static struct kmem_cache *io_cache;
@@ -33,7 +34,12 @@ int floop_image_init(void)
 {
 	io_cache = kmem_cache_create(FLOOP_NAME "_io", sizeof(struct floop_io),
 				     0, SLAB_HWCACHE_ALIGN, NULL);
-	return io_cache ? 0 : -ENOMEM;
+	if (!io_cache)
+		return -ENOMEM;
+	if (!floop_bounce_init())
+		return 0;
+	kmem_cache_destroy(io_cache);
+	return -ENOMEM;
 }
 
 /**
@@ -41,6 +47,7 @@ int floop_image_init(void)
  */
 void floop_image_exit(void)
 {
+	floop_bounce_exit();
 	kmem_cache_destroy(io_cache);
 }
 
@@ -409,7 +416,6 @@ struct floop_image *floop_image_open(struct floop_device *dev,
 	image->is_bdev = S_ISBLK(file_inode(file)->i_mode);
 	image->nowait = (file->f_mode & FMODE_NOWAIT) && !image->is_bdev;
 	image->dsync = dsync_is_durable(file);
-	mutex_init(&image->bounce_lock);
 	INIT_WORK(&image->unsupported_work, floop_discard_unsupported);
 	spin_lock_init(&image->refused_lock);
 	bio_list_init(&image->refused);
@@ -417,10 +423,10 @@ struct floop_image *floop_image_open(struct floop_device *dev,
 	floop_direct_learn(file, &image->rules);
 	floop_direct_try(image);
 
-	image->bounce_size = max_t(unsigned int, PAGE_SIZE, image->rules.align);
-	image->bounce = kmalloc(image->bounce_size, GFP_KERNEL);
-	if (!image->bounce)
+	err = floop_bounce_make(image);
+	if (err)
 		goto err_put;
+	err = -ENOMEM;
 	image->counts = alloc_percpu(struct floop_counts);
 	if (!image->counts)
 		goto err_bounce;
@@ -446,7 +452,7 @@ err_ios:
 err_counts:
 	free_percpu(image->counts);
 err_bounce:
-	kfree(image->bounce);
+	floop_bounce_free(image);
 err_put:
 	put_files(image);
 	kfree(image);
@@ -475,7 +481,6 @@ void floop_image_close(struct floop_image *image)
 	free_percpu(image->counts);
 	unrestrict_memory(image);
 	put_files(image);
-	mutex_destroy(&image->bounce_lock);
-	kfree(image->bounce);
+	floop_bounce_free(image);
 	kfree(image);
 }

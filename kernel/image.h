@@ -48,7 +48,7 @@ struct floop_counts {
  * @lanes: the device's lanes
  * @ios: the reserve of struct floop_io
  * @bounce_lock: held by whoever uses @bounce
- * @bounce: for memory that direct I/O can't take
+ * @bounce: for memory that direct I/O can't take; NULL: the shared reserve
  * @bounce_size: its size, in bytes; a multiple of the alignment
  * @unsupported: the FALLOC_FL_* modes, by bit, that the file system turned out
  *	not to have

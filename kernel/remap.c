@@ -28,7 +28,7 @@
 #include "trace.h"
 
 /* Mempool reserve of an image; without memory, more take the file path. */
-#define RESERVE		16
+#define RESERVE		4
 /* A CPU keeps so many for its next I/O. KASAN wants to see them freed. */
 #define STOCK		(IS_ENABLED(CONFIG_KASAN) ? 0 : 32)
 
