@@ -1,0 +1,34 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# shows: the kernel takes an io.latency target for a device, and the log says, once it is used, that it has no effect
+# modes: side-by-side
+# debug: only
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+programs loopdev pattern
+
+[ -e /sys/fs/cgroup/cgroup.controllers ] || mount -t cgroup2 cgroup2 /sys/fs/cgroup
+echo "+io" >/sys/fs/cgroup/cgroup.subtree_control
+group=/sys/fs/cgroup/policies
+mkdir "$group"
+later rmdir "$group"
+on_disk ext4
+pattern write -q "$MNT/image" 8M
+dev=$(loop_attach direct "$MNT/image")
+later detach "$dev"
+number=$(<"/sys/block/${dev#/dev/}/dev")
+
+# reads - in the cgroup
+reads() (
+	echo "$BASHPID" >"$group/cgroup.procs"
+	exec dd if="$dev" of=/dev/null bs=64k count=8 iflag=direct status=none
+)
+
+said="${dev#/dev/}: io.latency has no effect"
+dmesg | grep -q "$said" && fail "the log says so of no target"
+echo "$number target=1000" >"$group/io.latency"
+reads
+sync "$dev"
+dmesg | grep -q "$said" || fail "the log doesn't say it"
+echo "ok: io.latency: the log says that it has no effect"
+echo "$number target=0" >"$group/io.latency"
