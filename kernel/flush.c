@@ -31,12 +31,30 @@ static int make_durable(struct floop_image *image)
 }
 
 /**
+ * floop_flush_fail() - end flushes that would not be told of an error
+ * @node: a list of struct floop_io, not empty
+ * @err: a negative errno
+ *
+ * Context: Process context.
+ */
+void floop_flush_fail(struct llist_node *node, int err)
+{
+	while (node) {
+		struct floop_io *io = llist_entry(node, struct floop_io, node);
+
+		node = node->next;
+		floop_io_end(io, floop_io_status(err), NULL);
+	}
+}
+
+/**
  * floop_flush() - make durable what is written, for all that wait for it
  * @node: a list of struct floop_io, not empty, each submitted before this call
  *
  * Context: A worker of the image, in its reclaim scope. Sleeps.
+ * Return: 0, or the errno that all of them were told.
  */
-void floop_flush(struct llist_node *node)
+int floop_flush(struct llist_node *node)
 {
 	struct floop_image *image =
 		llist_entry(node, struct floop_io, node)->image;
@@ -49,19 +67,21 @@ void floop_flush(struct llist_node *node)
 	if (!err)
 		cmpxchg(&image->unsynced, 2, 0);
 	floop_times_touch(image);
+	if (err) {
+		floop_flush_fail(node, err);
+		return err;
+	}
 
 	while (node) {
 		struct floop_io *io = llist_entry(node, struct floop_io, node);
 
 		node = node->next;
-		if (err) {
-			floop_io_end(io, floop_io_status(err), NULL);
-		} else if ((io->flags & FLOOP_IO_WRITTEN) ||
+		if ((io->flags & FLOOP_IO_WRITTEN) ||
 			   !bio_has_data(io->bio)) {
 			floop_io_end(io, BLK_STS_OK, NULL);
 		} else {
 			io->flags |= FLOOP_IO_FLUSHED;
 			floop_lane_route(io);
 		}
-	}
+	}	return 0;
 }

@@ -7,6 +7,7 @@
 
 struct llist_node;
 
-void floop_flush(struct llist_node *node);
+int floop_flush(struct llist_node *node);
+void floop_flush_fail(struct llist_node *node, int err);
 
 #endif /* FLOOP_FLUSH_H */

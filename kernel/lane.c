@@ -455,7 +455,15 @@ static void read_work(struct work_struct *work)
 
 static void flusher_pass(struct floop_lane *lane, struct llist_node *node)
 {
-	floop_flush(node);
+	int err = floop_flush(node);
+
+	/*
+	 * A file system tells a descriptor of lost data once. Who waits by now may
+	 * have lost it, too: a flush of his own would say that it is durable.
+	 */
+	node = err ? lane_take(lane) : NULL;
+	if (node)
+		floop_flush_fail(node, err);
 }
 
 static void flusher_work(struct work_struct *work)
