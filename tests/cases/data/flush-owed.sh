@@ -1,0 +1,44 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# shows: an error of write-back that is found by what nobody asked for (LOOP_SET_DIRECT_IO writes the page cache back) is told to the device's next flush, though the disk is well again by then
+# modes: side-by-side
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+programs loopdev pattern
+
+size=$((400 * 2048))
+disk=$(the_disk 1)
+dmsetup create below --table "0 $size linear $disk 0"
+later dm_remove below
+
+# table LINES - what it is from now on
+table() {
+	dmsetup suspend --noflush --nolockfs below
+	dmsetup load below <<<"$1"
+	dmsetup resume below
+}
+
+for fs in ext4 xfs; do
+	make_fs "$fs" /dev/mapper/below
+	mkdir "$WORK/$fs"
+	mount /dev/mapper/below "$WORK/$fs"
+	image=$WORK/$fs/image
+	pattern write -q "$image" 1M
+	sync
+	# The image's own blocks are what fails, in sectors of the disk
+	read -r start count < <(filefrag -b512 -v "$image" |
+		awk '$1 == "0:" { sub(/\.\./, "", $4); print $4 + 0, $6 + 0 }')
+	is "$fs: sectors in one piece" "$count" 2048
+	dev=$(loop_attach buffered "$image")
+	udev_settle
+	pattern write -q -n -d -s 1 "$dev" 1M
+	table "0 $start linear $disk 0
+$start $count error
+$((start + count)) $((size - start - count)) linear $disk $((start + count))"
+	echo "$fs: LOOP_SET_DIRECT_IO: $(errno direct-io "$dev" 1)"
+	table "0 $size linear $disk 0"
+	refused "$fs: the next flush" "*rror*" sync "$dev"
+	check "$fs: the one after it" sync "$dev"
+	loopdev detach "$dev"
+	unmount "$WORK/$fs"
+done
