@@ -37,10 +37,12 @@ programs loopdev
 dev=$(loop_attach buffered "$MNT/image")
 counts buffered "$dev"
 detach "$dev"
+set_mapping 0
 dev=$(loop_attach direct "$MNT/image")
 counts "through the file system" "$dev"
+is "mapped" "$(ios "$dev" mapped)" 0
 detach "$dev"
-map_images
+set_mapping 1
 dev=$(loop_attach direct "$MNT/image")
 wait_mapped "$dev" 4
 mapped=$(ios "$dev" mapped)
