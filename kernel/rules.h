@@ -58,6 +58,7 @@ enum floop_rule {
  * @FLOOP_WINDOW_SUBMIT: a bio is mapped, the disk hasn't got it yet
  * @FLOOP_WINDOW_CHANGE: mapped I/O has ended for a change of our own, which is
  *	still to come
+ * @FLOOP_WINDOW_BOUNCE: no wait: memory is taken for what direct I/O can't have
  */
 enum floop_window {
 	FLOOP_WINDOW_RESUME,
@@ -69,6 +70,7 @@ enum floop_window {
 	FLOOP_WINDOW_DRAIN,
 	FLOOP_WINDOW_SUBMIT,
 	FLOOP_WINDOW_CHANGE,
+	FLOOP_WINDOW_BOUNCE,
 };
 
 #ifdef FLOOP_DEBUG

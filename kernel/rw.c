@@ -10,6 +10,7 @@
 #include "image.h"
 #include "io.h"
 #include "lane.h"
+#include "rules.h"
 #include "rw.h"
 
 /**
@@ -203,7 +204,8 @@ bool floop_rw(struct floop_io *io, bool wait, struct bio_list *batch)
 
 	if (image->direct) {
 		if (unlikely(iov_iter_alignment(&iter) &
-			     image->rules.mem_mask)) {
+			     image->rules.mem_mask) ||
+		    floop_window_is_open(FLOOP_WINDOW_BOUNCE)) {
 			if (wait)
 				floop_bounce(io);
 			else

@@ -1,0 +1,43 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# shows: I/O whose memory direct I/O can't take reads and writes what it is asked to, in pieces of any size, and joined
+# modes: side-by-side
+# machines: stable-side-by-side
+# module: debug
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+. tests/guest/debug.sh
+programs loopdev pattern ackio
+seed
+
+load_debug
+for fs in ext4 xfs; do
+	on_disk "$fs"
+	image=$MNT/image
+	pattern write -q -s 1 "$image" 8M
+	dev=$(loop_attach direct "$image")
+	udev_settle
+	window 0 BOUNCE
+	check "$fs: what is there" pattern check -q -d -s 1 "$dev" 8M
+	for size in 512 4k 20k 1M; do
+		check "$fs: in pieces of $size" \
+			pattern write -q -d -b "$size" -s 2 -o 1M "$dev" 2M
+		check "$fs: in pieces of $size: read back" \
+			pattern check -q -d -b "$size" -s 2 -o 1M "$dev" 2M
+	done
+	check "$fs: by the page cache" pattern write -q -s 3 -o 4M "$dev" 2M
+	rm -f "$WORK/state"
+	dd if=/dev/zero of="$dev" bs=1M count=8 oflag=direct conv=fsync status=none
+	out=$(ackio run "$dev" 200 "$SEED" "$WORK/state")
+	echo "$fs: at random: $out"
+	window 0
+	check "$fs: all versions are right" ackio check "$dev" "$WORK/state"
+	pattern write -q -s 4 -d "$dev" 8M
+	window 0 BOUNCE
+	check "$fs: before what isn't written" pattern write -q -d -b 20k -s 5 -o 1M "$dev" 1M
+	window 0
+	check "$fs: before it" pattern check -q -d -s 4 "$dev" 1M
+	check "$fs: after it" pattern check -q -d -s 4 -o 2M "$dev" 6M
+	loopdev detach "$dev"
+	unmount "$MNT"
+done
