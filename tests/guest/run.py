@@ -255,10 +255,9 @@ class Machine:
         # Devices added or removed on the way are fine, and put right quietly.
         with loopctl.Control(self.prefix) as c:
             for n in self.numbers() - self.devices:
-                try:
-                    c.remove(n)
-                except OSError as e:
-                    left.append(f"{self.prefix}{n} cannot be removed: {e.strerror}")
+                problem = remove_device(c, n)
+                if problem:
+                    left.append(f"{self.prefix}{n} cannot be removed: {problem}")
             for n in self.devices - self.numbers():
                 c.add(n)
         return left
@@ -275,6 +274,19 @@ class Machine:
                 loopctl.blkrrpart(f.fileno())
         except OSError:
             pass
+
+
+def remove_device(control, number):
+    """What is in the way; udev may look at a device for a while after its detach."""
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            control.remove(number)
+            return None
+        except OSError as e:
+            if e.errno != errno.EBUSY or time.monotonic() > deadline:
+                return e.strerror
+        time.sleep(0.2)
 
 
 def follow(process, log, timeout):
