@@ -269,6 +269,16 @@ static bool protect(struct floop_image *image)
 	return true;
 }
 
+/*
+ * A disk takes no writes from us that it takes from nobody: blkdev_write_iter()
+ * asks, submit_bio() doesn't.
+ */
+static bool disk_refuses(struct floop_image *image)
+{
+	return bdev_read_only(image->guard.disk) ||
+	       IS_SWAPFILE(image->guard.mapping->host);
+}
+
 /* Can this bio be served in parts? Part of one that may not wait is none. */
 static bool may_split(struct bio *bio)
 {
@@ -407,6 +417,9 @@ bool floop_remap(struct floop_image *image, struct bio **bio)
 	    floop_rule_holds(FLOOP_RULE_FLUSH))
 		goto unmapped;
 	if ((opf & REQ_NOWAIT) && !bdev_nowait(guard->disk))
+		goto unmapped;
+	if (op_is_write(opf) && image->is_bdev && bio_sectors(*bio) &&
+	    unlikely(disk_refuses(image)))
 		goto unmapped;
 	disk = place(image, bio);
 	if (disk == FLOOP_NOWHERE)

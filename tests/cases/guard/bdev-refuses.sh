@@ -1,0 +1,57 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: a disk as the image that has been made read-only since, or that the kernel swaps to, takes no more writes from the device, as it takes none from anybody, and does again afterwards
+# modes: side-by-side
+# machines: stable-side-by-side lts-side-by-side
+# timeout: 200
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+. tests/guest/guard.sh
+programs loopdev pattern
+
+make_writable() {
+	[ ! -e "$disk" ] || blockdev --setrw "$disk"
+}
+
+swap_off() {
+	swapoff "$disk" 2>/dev/null || true
+}
+
+# refuses WHAT - writes to where seed 1 is, and reads go on; where
+# that is mapped, what udev has read of the disk has gone
+refuses() {
+	refused "$1: a write by its node" "*" \
+		dd if=/dev/zero of="$disk" bs=64k seek=512 count=1 \
+		oflag=direct conv=notrunc
+	udev_settle
+	(wait_until 5 mapped "$dev") || true
+	refused "$1: a write to the device" "*" \
+		dd if=/dev/zero of="$dev" bs=64k seek=512 count=1 oflag=direct
+	drop_caches
+	check "$1: what the device reads" \
+		pattern check -d -q -s 1 -o 32M "$dev" 1M
+	check "$1: what the disk has" pattern check -d -q -s 1 -o 32M "$disk" 1M
+}
+
+carve "$(the_disk 1)" below 0 64
+disk=/dev/mapper/below
+pattern write -q -s 1 "$disk" 64M
+mkswap -q "$disk"
+dev=$(attach "$disk")
+wait_mapped "$dev"
+goes_mapped "reads" "$dev"
+
+later make_writable
+blockdev --setro "$disk"
+refuses "read-only"
+blockdev --setrw "$disk"
+check "a write afterwards" pattern write -d -q -s 1 -o 32M "$dev" 1M
+
+later swap_off
+swapon "$disk"
+refuses "swapped to"
+swapoff "$disk"
+check "a write afterwards" pattern write -d -q -s 1 -o 32M "$dev" 1M
+wait_mapped "$dev"
+goes_mapped "reads" "$dev"
+detach "$dev"
