@@ -20,6 +20,11 @@
  */
 static int change(struct floop_image *image, int mode, loff_t pos, loff_t size)
 {
+	struct inode *inode = image->file->f_mapping->host;
+
+	/* What vfs_fallocate() refuses: the kernel knows where swap space is. */
+	if (READ_ONCE(inode->i_flags) & (S_IMMUTABLE | S_APPEND | S_SWAPFILE))
+		return -EPERM;
 	return image->file->f_op->fallocate(image->file,
 					    mode | FALLOC_FL_KEEP_SIZE, pos,
 					    size);
