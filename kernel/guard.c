@@ -133,6 +133,7 @@ static void hold_work(struct work_struct *work)
 	struct rw_semaphore *lock = &guard->mapping->invalidate_lock;
 	bool held;
 
+	floop_window(FLOOP_WINDOW_HOLD);
 	down_read(lock);
 	spin_lock_irq(&guard->lock);
 	held = guard->dio_held && !guard->pages_held;

@@ -59,6 +59,8 @@ enum floop_rule {
  * @FLOOP_WINDOW_CHANGE: mapped I/O has ended for a change of our own, which is
  *	still to come
  * @FLOOP_WINDOW_BOUNCE: no wait: memory is taken for what direct I/O can't have
+ * @FLOOP_WINDOW_HOLD: the invalidate_lock was not to be had as the epoch was
+ *	broken, and nobody waits for it yet
  */
 enum floop_window {
 	FLOOP_WINDOW_RESUME,
@@ -71,6 +73,7 @@ enum floop_window {
 	FLOOP_WINDOW_SUBMIT,
 	FLOOP_WINDOW_CHANGE,
 	FLOOP_WINDOW_BOUNCE,
+	FLOOP_WINDOW_HOLD,
 };
 
 #ifdef FLOOP_DEBUG

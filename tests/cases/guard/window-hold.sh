@@ -1,0 +1,86 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: XFS_IOC_SWAPEXT by the image's owner, who opens it while xfs_scrub looks at it: with a mapped write on its way to the disk no blocks are exchanged, and the write lands in nobody else's file
+# kernels: stable
+# modes: side-by-side
+# cpus: 2
+# module: debug
+# timeout: 400
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+. tests/guest/debug.sh
+load_debug
+. tests/guest/guard.sh
+programs loopdev pattern exchange
+
+: "${HOLD=HOLD}" "${ATTEMPTS=40}"
+
+exchange_ended() {
+	[ ! -e "/proc/$exchanger" ] ||
+		waits_in "$exchanger" "xfs_swap_extents\|lock_two_nondirectories\|inode_lock"
+}
+
+# attempt - true if the blocks were exchanged with a write on its way
+attempt() {
+	wait_mapped "$dev"
+	udevadm settle
+	# shellcheck disable=SC2086 # may be none
+	window 30000 SUBMIT $HOLD
+	pattern write -d -n -q -b 64k -s 3 "$dev" 64k &
+	writer=$!
+	later stop_writes $writer
+	wait_until 20 in_window SUBMIT
+	setpriv --reuid 1000 --regid 1000 --clear-groups \
+		exchange "$MNT/image" "$MNT/donor" >"$WORK/out" 2>&1 &
+	exchanger=$!
+	later stop_writes $exchanger
+	wait_until 30 exchange_ended
+	sleep 0.1
+	[ -z "$HOLD" ] || ! in_window HOLD || held=$((held + 1))
+	if [ ! -e "/proc/$exchanger" ] && grep -q exchanged "$WORK/out" &&
+		in_window SUBMIT; then
+		return 0
+	fi
+	window 0
+	wait $writer || fail "a write"
+	wait $exchanger || true
+	cat "$WORK/out"
+	return 1
+}
+
+fs=xfs
+begin_tight_xfs
+written "$MNT/image" 4M 1
+written "$MNT/donor" 4M 2
+chown 1000 "$MNT/image" "$MNT/donor"
+sync
+fill_up 2
+coproc SCRUB { exchange scrub "$MNT/image"; }
+scrub=$SCRUB_PID
+later stop_writes "$scrub"
+exec 7>&"${SCRUB[1]}"
+read -r -u "${SCRUB[0]}" said
+is "xfs_scrub" "$said" looking
+dev=$(attach "$MNT/image")
+
+early=no held=0
+for ((i = 1; i <= ATTEMPTS; i++)); do
+	if attempt; then
+		early=yes
+		break
+	fi
+done
+echo "attempts $i, of which $held found the lock held"
+if [ $early = yes ]; then
+	rm "$MNT/donor"
+	others_file 4
+	window 0
+	wait "$writer" || fail "the write"
+	others_file_is_right "written late"
+fi
+is "exchanged with a write on its way" $early no
+eval "exec ${SCRUB[1]}>&-"
+exec 7>&-
+wait "$scrub" || true
+detach "$dev"
+end_fs
