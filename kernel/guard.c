@@ -195,6 +195,24 @@ bool floop_guard_break(struct floop_image *image)
 	return live;
 }
 
+/**
+ * floop_guard_is_exposed() - can blocks be exchanged under mapped I/O?
+ * @guard: the guard
+ *
+ * Context: Any but interrupts.
+ * Return: true if the epoch is over, I/O may be in flight, and the
+ * invalidate_lock was somebody else's.
+ */
+bool floop_guard_is_exposed(struct floop_guard *guard)
+{
+	bool exposed;
+
+	spin_lock_irq(&guard->lock);
+	exposed = guard->exchanges && guard->dio_held && !guard->pages_held;
+	spin_unlock_irq(&guard->lock);
+	return exposed;
+}
+
 /*
  * The last mapped I/O has ended, and no more can begin. In any context. Whoever
  * waits for it to change the file goes on from here.

@@ -161,6 +161,7 @@ void floop_guard_free(struct floop_image *image);
 void floop_guard_start(struct floop_image *image, bool wanted);
 void floop_guard_stop(struct floop_image *image);
 bool floop_guard_break(struct floop_image *image);
+bool floop_guard_is_exposed(struct floop_guard *guard);
 bool floop_guard_change_begin(struct floop_image *image);
 void floop_guard_change_end(struct floop_image *image, sector_t pos,
 			    sector_t nr);

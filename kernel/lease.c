@@ -115,6 +115,14 @@ static bool lease_noticed(struct file_lease *lease)
 		return false;
 	if (is_opened(image) || guard->told & bit_of_current())
 		floop_guard_break(image);
+	/*
+	 * Nothing keeps who can write from exchanging blocks: have them wait.
+	 * The kind is looked at after this, so opens conflict from here on.
+	 */
+	if (floop_guard_is_exposed(guard)) {
+		lease->c.flc_flags &= ~FL_LAYOUT;
+		lease->c.flc_flags |= FL_LEASE;
+	}
 	return false;
 }
 
@@ -136,9 +144,11 @@ static bool lease_break(struct file_lease *lease)
 
 	if (!floop_rule_holds(FLOOP_RULE_LAYOUT))
 		return true;
-	if (!floop_guard_break(image) ||
-	    !(image->file->f_mode & FMODE_CAN_ATOMIC_WRITE) ||
-	    !floop_rule_holds(FLOOP_RULE_ATOMIC))
+	if (!floop_guard_break(image))
+		return true;
+	if ((!(image->file->f_mode & FMODE_CAN_ATOMIC_WRITE) ||
+	     !floop_rule_holds(FLOOP_RULE_ATOMIC)) &&
+	    !(lease->c.flc_flags & FL_LEASE))
 		return true;
 	lease->fl_break_time = 0;
 	lease->c.flc_flags &= ~FL_UNLOCK_PENDING;
