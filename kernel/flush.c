@@ -22,9 +22,12 @@
 static int make_durable(struct floop_image *image)
 {
 	struct super_block *sb = file_inode(image->file)->i_sb;
+	bool read_only = sb_rdonly(sb);
 	int err = vfs_fsync(image->file, 1);
 
-	if (err || image->is_bdev || !sb_rdonly(sb) || !sb->s_bdev)
+	/* Before or after: it may be remounted while we are there. */
+	read_only |= sb_rdonly(sb);
+	if (err || image->is_bdev || !read_only || !sb->s_bdev)
 		return err;
 	err = file_write_and_wait_range(image->file, 0, LLONG_MAX);
 	return err ?: blkdev_issue_flush(sb->s_bdev);

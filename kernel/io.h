@@ -27,6 +27,8 @@ struct floop_lane;
 #define FLOOP_IO_ALONE		BIT(4)
 /* Is several writes in one. */
 #define FLOOP_IO_JOINED		BIT(5)
+/* A FUA write that the file system did not promise to make durable. */
+#define FLOOP_IO_FLUSH_AFTER	BIT(7)
 /* The disk's statistics will know of its flush. */
 #define FLOOP_IO_FLUSH_COUNTED	BIT(6)
 

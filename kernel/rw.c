@@ -138,7 +138,7 @@ void floop_rw_end(struct floop_io *io, long result, struct bio_list *batch)
 		return;
 	}
 	if (write && (io->bio->bi_opf & REQ_FUA) &&
-	    !dsync_is_durable(io->image)) {
+	    (!dsync_is_durable(io->image) || io->flags & FLOOP_IO_FLUSH_AFTER)) {
 		io->flags |= FLOOP_IO_WRITTEN;
 		floop_lane_flush(io);
 		return;
@@ -195,6 +195,9 @@ bool floop_rw(struct floop_io *io, bool wait, struct bio_list *batch)
 		iocb->ki_flags |= IOCB_WRITE;
 		if ((io->bio->bi_opf & REQ_FUA) && image->dsync)
 			iocb->ki_flags |= IOCB_DSYNC;
+		/* It may be remounted while we are there. */
+		if (!dsync_is_durable(image))
+			io->flags |= FLOOP_IO_FLUSH_AFTER;
 	}
 
 	/* As much as a system call may ask for; the rest follows. */
