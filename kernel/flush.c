@@ -79,8 +79,7 @@ int floop_flush(struct llist_node *node)
 		struct floop_io *io = llist_entry(node, struct floop_io, node);
 
 		node = node->next;
-		if ((io->flags & FLOOP_IO_WRITTEN) ||
-			   !bio_has_data(io->bio)) {
+		if ((io->flags & FLOOP_IO_WRITTEN) || !bio_has_data(io->bio)) {
 			floop_io_end(io, BLK_STS_OK, NULL);
 		} else {
 			io->flags |= FLOOP_IO_FLUSHED;
