@@ -85,5 +85,6 @@ int floop_flush(struct llist_node *node)
 			io->flags |= FLOOP_IO_FLUSHED;
 			floop_lane_route(io);
 		}
-	}	return 0;
+	}
+	return 0;
 }
