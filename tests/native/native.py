@@ -88,11 +88,25 @@ def attached_below(folder):
     return [f"/dev/{name}" for name in devices if is_attached_below(name, folder)]
 
 
+def attached_on(device):
+    """The devices whose image is a device, and what is on those; the topmost first."""
+    found = []
+    for name in os.listdir("/sys/block"):
+        path = pathlib.Path(f"/sys/block/{name}/loop/backing_file")
+        if name.startswith("loop") and path.exists() and path.read_text().strip() == device:
+            found += [*attached_on(f"/dev/{name}"), f"/dev/{name}"]
+    return found
+
+
 def detach_below(folder):
-    """Detach them, at once or when their last user lets them go; returns which they were."""
+    """Detach them, at once or when their last user lets them go; returns which they were.
+
+    A device that a failed test left on one of them would keep that one.
+    """
     devices = attached_below(folder)
     for device in devices:
-        run(FLOOP, "detach", device, check=False)
+        for above in [*attached_on(device), device]:
+            run(FLOOP, "detach", above, check=False)
     return devices
 
 

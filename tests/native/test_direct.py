@@ -7,9 +7,10 @@ import pytest
 from native import GPT_512, UNSUITABLE, attached_below, attribute, run
 
 
-def ext(block_size_log):
+def ext(block_size_log, offset=0):
     """The superblock of an ext file system, as far as recognizing it goes."""
-    return {1024 + 24: bytes([block_size_log, 0, 0, 0]), 1024 + 56: b"\x53\xef"}
+    superblock = offset + 1024
+    return {superblock + 24: bytes([block_size_log, 0, 0, 0]), superblock + 56: b"\x53\xef"}
 
 
 def test_direct_by_default(floop, image, fine):
@@ -18,9 +19,19 @@ def test_direct_by_default(floop, image, fine):
     assert (status["direct"], status["direct_reason"], status["sector_size"]) == (True, None, 512)
 
 
+def test_a_blank_image_keeps_small_sectors(floop, image, coarse):
+    """What is written to a blank image must be found by other drivers: I/O is buffered."""
+    status = floop.status(floop.attach(image(where=coarse)))
+    assert (status["direct"], status["sector_size"]) == (False, 512)
+    assert status["direct_reason"] == (
+        "direct I/O on this image needs 4096-byte sectors, and it holds nothing known to be made "
+        "for them"
+    )
+
+
 def test_sectors_grow_for_direct_io(floop, image, coarse):
-    """Where direct I/O needs larger sectors and the image is blank, the device gets them."""
-    device = floop.attach(image(where=coarse))
+    """Where the user asks for direct I/O and it needs larger sectors, the device gets them."""
+    device = floop.attach("--direct", "on", image(where=coarse))
     status = floop.status(device)
     assert (status["direct"], status["sector_size"]) == (True, 4096)
     assert attribute(device, "loop/dio") == "1"
@@ -67,13 +78,13 @@ def test_content_that_large_sectors_do_not_hurt(floop, image, coarse):
 
 def test_content_counts_from_the_offset_on(floop, image, coarse):
     """What lies before the offset is not on the device and does not matter."""
-    path = image(where=coarse, at=GPT_512)
+    path = image(where=coarse, at=GPT_512 | ext(2, 65536))
     assert floop.status(floop.attach("--offset", "64K", path))["direct"] is True
 
 
 def test_no_byte_is_lost_for_direct_io(floop, image, coarse):
     """If larger sectors would cut off the image's end, it stays buffered, with all of it seen."""
-    device = floop("attach", image(8192 + 512, where=coarse)).strip()
+    device = floop.attach(image(8192 + 512, where=coarse, at=ext(2)))
     status = floop.status(device)
     assert (status["direct"], status["sector_size"], status["size"]) == (False, 512, 8192 + 512)
     assert "its last 512 bytes would be lost" in status["direct_reason"]
@@ -88,7 +99,7 @@ def test_offset_in_the_way(floop, image, coarse):
 
 def test_sector_size_in_the_way(floop, image, coarse):
     """So does a sector size that was asked for and is too small."""
-    status = floop.status(floop.attach("--sector-size", "512", image(where=coarse)))
+    status = floop.status(floop.attach("--sector-size", "512", image(where=coarse, at=ext(2))))
     assert status["direct"] is False
     assert "the sector size 512 is smaller than 4096" in status["direct_reason"]
 
@@ -151,7 +162,7 @@ def test_on_over_the_content(floop, image, coarse):
 
 def test_block_device_as_image(floop, image, fine):
     """The alignment of a block device that is an image is its sector size."""
-    below = floop.attach("--sector-size", "4096", image(where=fine))
+    below = floop.attach("--sector-size", "4096", image(where=fine, at=ext(2)))
     above = floop.attach(below)
     status = floop.status(above)
     assert (status["direct"], status["sector_size"]) == (True, 4096)
