@@ -12,9 +12,10 @@
  */
 #include <linux/bvec.h>
 #include <linux/fs.h>
+#include <linux/gfp.h>
 #include <linux/mempool.h>
+#include <linux/mm.h>
 #include <linux/mutex.h>
-#include <linux/slab.h>
 #include <linux/uio.h>
 
 #include "bounce.h"
@@ -73,18 +74,20 @@ void floop_bounce(struct floop_io *io)
 	struct floop_image *image = io->image;
 	unsigned int size = io->bio->bi_iter.bi_size, before = io->done;
 	ssize_t ret = 0;
+	struct page *page;
 	void *bounce;
 
 	mutex_lock(&image->bounce_lock);
-	bounce = image->bounce ?: mempool_alloc(&shared, GFP_NOIO);
+	page = image->bounce ?: mempool_alloc(&shared, GFP_NOIO);
+	bounce = page_address(page);
 	while (io->done < size) {
 		ret = bounce_piece(io, bounce);
 		if (ret <= 0)
 			break;
 		io->done += ret;
 	}
-	if (bounce != image->bounce)
-		mempool_free(bounce, &shared);
+	if (page != image->bounce)
+		mempool_free(page, &shared);
 	mutex_unlock(&image->bounce_lock);
 
 	if (io->done < size) {
@@ -111,7 +114,9 @@ int floop_bounce_make(struct floop_image *image)
 	if (image->bounce_size == PAGE_SIZE &&
 	    floop_image_is_on_hardware(image))
 		return 0;
-	image->bounce = kmalloc(image->bounce_size, GFP_KERNEL);
+	/* Whole pages: network file systems take references. */
+	image->bounce = alloc_pages(GFP_KERNEL | __GFP_COMP,
+				    get_order(image->bounce_size));
 	return image->bounce ? 0 : -ENOMEM;
 }
 
@@ -121,7 +126,8 @@ int floop_bounce_make(struct floop_image *image)
  */
 void floop_bounce_free(struct floop_image *image)
 {
-	kfree(image->bounce);
+	if (image->bounce)
+		put_page(image->bounce);
 	mutex_destroy(&image->bounce_lock);
 }
 
@@ -132,7 +138,7 @@ void floop_bounce_free(struct floop_image *image)
  */
 int floop_bounce_init(void)
 {
-	return mempool_init_kmalloc_pool(&shared, 1, PAGE_SIZE);
+	return mempool_init_page_pool(&shared, 1, 0);
 }
 
 /**

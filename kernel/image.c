@@ -238,16 +238,19 @@ ssize_t floop_image_read_direct(struct floop_image *image, loff_t pos,
 	struct file *file = image->file;
 	size_t skip = pos & (align - 1);
 	size_t bytes = round_up(skip + size, align);
+	unsigned int order = get_order(max(bytes, memory));
 	struct iov_iter iter;
 	struct bio_vec bvec;
 	struct kiocb iocb;
 	ssize_t ret;
+	struct page *page;
 	void *bounce;
 
-	/* Aligned to its size, being a power of two. */
-	bounce = kmalloc(roundup_pow_of_two(max(bytes, memory)), GFP_NOIO);
-	if (!bounce)
+	/* Whole pages: network file systems take references. */
+	page = alloc_pages(GFP_NOIO | __GFP_COMP, order);
+	if (!page)
 		return -ENOMEM;
+	bounce = page_address(page);
 	init_sync_kiocb(&iocb, file);
 	iocb.ki_flags |= IOCB_DIRECT;
 	iocb.ki_pos = pos - skip;
@@ -259,7 +262,7 @@ ssize_t floop_image_read_direct(struct floop_image *image, loff_t pos,
 		if (buf)
 			memcpy(buf, bounce + skip, ret);
 	}
-	kfree(bounce);
+	__free_pages(page, order);
 	return ret;
 }
 

@@ -83,7 +83,7 @@ struct floop_image {
 	mempool_t ios;
 	/* protects the bounce buffer */
 	struct mutex bounce_lock;
-	void *bounce;
+	struct page *bounce;
 	unsigned int bounce_size;
 	unsigned long unsupported;
 	struct work_struct unsupported_work;
