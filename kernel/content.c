@@ -32,6 +32,8 @@
 #define EROFS_MAGIC		1024	/* le32 */
 #define EROFS_BLOCK_SHIFT	(EROFS_MAGIC + 12)
 #define SWAP_ID			4086	/* "SWAPSPACE2", at a page's end */
+#define MD_MAGIC		0xa92b4efc	/* le32, at 0 (1.1) ... */
+#define MD_SUPERBLOCK		4096	/* ... or here (1.2) */
 #define BTRFS_SUPERBLOCK	65536
 #define BTRFS_ID		(BTRFS_SUPERBLOCK + 64)	/* "_BHRfS_M" */
 #define BTRFS_SECTOR_SIZE	(BTRFS_SUPERBLOCK + 144)	/* le32 */
@@ -43,6 +45,17 @@ static bool text_at(struct floop_image *image, loff_t pos, const char *text)
 
 	return floop_image_read(image, pos, buf, len) == len &&
 	       !memcmp(buf, text, len);
+}
+
+/* The superblock of an array doesn't overwrite what was there before it. */
+static bool is_md(struct floop_image *image, const u8 *head)
+{
+	u8 magic[4];
+
+	return get_unaligned_le32(head) == MD_MAGIC ||
+	       (floop_image_read(image, image->offset + MD_SUPERBLOCK, magic,
+				 sizeof(magic)) == sizeof(magic) &&
+		get_unaligned_le32(magic) == MD_MAGIC);
 }
 
 static bool is_btrfs_of(struct floop_image *image, loff_t offset,
@@ -118,7 +131,8 @@ bool floop_content_takes(struct floop_image *image, unsigned int block_size)
 	head = kzalloc(HEAD_SIZE, GFP_KERNEL);
 	if (!head)
 		return false;
-	if (floop_image_read(image, image->offset, head, HEAD_SIZE) == HEAD_SIZE)
+	if (floop_image_read(image, image->offset, head, HEAD_SIZE) == HEAD_SIZE &&
+	    !is_md(image, head))
 		takes = head_takes(image, head, block_size);
 	kfree(head);
 	return takes;

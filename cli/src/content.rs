@@ -158,10 +158,16 @@ fn lvm(image: &Bytes) -> Option<Finding> {
     (0..4).any(|sector| image.is(sector * 512, b"LABELONE")).then_some(found)
 }
 
+/// A member of an array, whose superblock is at 0 or behind what was there before.
+fn md(image: &Bytes) -> Option<Finding> {
+    let found = Finding { what: "a member of an md array", sector_size: 512, table: false };
+    [0, 4096].into_iter().any(|at| image.is(at, b"\xfc\x4e\x2b\xa9")).then_some(found)
+}
+
 /// Everything that is recognized in the first bytes of an image.
 pub fn sniff(image: &[u8]) -> Vec<Finding> {
     let image = Bytes(image);
-    [gpt, mbr, fat, ext, xfs, btrfs, iso9660, erofs, squashfs, swap, luks, lvm]
+    [gpt, mbr, fat, ext, xfs, btrfs, iso9660, erofs, squashfs, swap, luks, lvm, md]
         .into_iter()
         .filter_map(|look| look(&image))
         .collect()
@@ -259,10 +265,17 @@ mod tests {
         assert_eq!(one(&[(4086, b"SWAPSPACE2")]), Some(("swap space", 4096)));
         assert_eq!(one(&[(0, b"LUKS\xba\xbe")]), Some(("a LUKS header", 512)));
         assert_eq!(one(&[(512, b"LABELONE")]), Some(("an LVM physical volume", 512)));
+        let md = Some(("a member of an md array", 512));
+        assert_eq!(one(&[(0, b"\xfc\x4e\x2b\xa9")]), md);
+        assert_eq!(one(&[(4096, b"\xfc\x4e\x2b\xa9")]), md);
     }
 
     #[test]
     fn the_smallest_counts() {
+        // An array's superblock leaves an older file system's where it is.
+        let ext = [(1024 + 24, &b"\x02"[..]), (1024 + 56, b"\x53\xef")];
+        let found = sniff(&image(&[ext[0], ext[1], (4096, b"\xfc\x4e\x2b\xa9")]));
+        assert_eq!(smallest(&found).map(|f| f.sector_size), Some(512));
         let found = sniff(&image(&[(4096, b"EFI PART"), (32769, b"CD001")]));
         assert_eq!(smallest(&found).map(|f| f.sector_size), Some(2048));
         assert_eq!(smallest(&[]), None);
