@@ -19,6 +19,7 @@
 #include <linux/uio.h>
 
 #include "bounce.h"
+#include "direct.h"
 #include "image.h"
 #include "io.h"
 #include "rw.h"
@@ -34,7 +35,7 @@ static ssize_t bounce_piece(struct floop_io *io, void *bounce)
 		.ki_filp = file,
 		.ki_pos = floop_rw_pos(io),
 		.ki_ioprio = io->iocb.ki_ioprio,
-		.ki_flags = io->iocb.ki_flags | IOCB_DIRECT,
+		.ki_flags = io->iocb.ki_flags,
 	};
 	struct iov_iter memory, buffer;
 	struct bio_vec bvec;
@@ -48,7 +49,7 @@ static ssize_t bounce_piece(struct floop_io *io, void *bounce)
 		      bytes);
 
 	if (!write) {
-		ret = file->f_op->read_iter(&iocb, &buffer);
+		ret = floop_direct_io(&iocb, &buffer);
 		if (ret > 0 && copy_to_iter(bounce, ret, &memory) != ret)
 			ret = -EFAULT;
 		return ret;
@@ -57,7 +58,7 @@ static ssize_t bounce_piece(struct floop_io *io, void *bounce)
 		return -EFAULT;
 	if (!image->is_bdev)
 		file_start_write(file);
-	ret = file->f_op->write_iter(&iocb, &buffer);
+	ret = floop_direct_io(&iocb, &buffer);
 	if (!image->is_bdev)
 		file_end_write(file);
 	return ret;

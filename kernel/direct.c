@@ -14,9 +14,11 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/blkdev.h>
+#include <linux/completion.h>
 #include <linux/fs.h>
 #include <linux/math64.h>
 #include <linux/stat.h>
+#include <linux/uio.h>
 
 #include "compat.h"
 #include "device.h"
@@ -86,6 +88,54 @@ void floop_direct_learn(struct file *file, struct floop_direct_rules *rules)
 	};
 	learn(file, rules);
 	rules->claimed = rules->align;
+}
+
+/* A direct read or write that somebody waits for. */
+struct direct_wait {
+	struct kiocb iocb;
+	struct completion done;
+	long result;
+};
+
+static void direct_done(struct kiocb *iocb, long result)
+{
+	struct direct_wait *wait = container_of(iocb, struct direct_wait, iocb);
+
+	wait->result = result;
+	complete(&wait->done);
+}
+
+/**
+ * floop_direct_io() - a direct read or write, and wait for it
+ * @how: the file, position, priority and flags
+ * @iter: the memory; its direction says which it is
+ *
+ * As asynchronous I/O. A synchronous iocb would do on most file systems, but
+ * overlayfs and FUSE's passthrough hand only what preadv2() knows of its flags
+ * to the file below, which IOCB_DIRECT is not: the I/O would be buffered.
+ *
+ * Context: Process context. Sleeps. For a write, freeze protection is held.
+ * Return: bytes, or an errno.
+ */
+ssize_t floop_direct_io(const struct kiocb *how, struct iov_iter *iter)
+{
+	const struct file_operations *fop = how->ki_filp->f_op;
+	struct direct_wait wait = { .iocb = *how };
+	ssize_t ret;
+
+	init_completion(&wait.done);
+	wait.iocb.ki_flags |= IOCB_DIRECT;
+	wait.iocb.ki_complete = direct_done;
+	if (iov_iter_rw(iter) == WRITE) {
+		wait.iocb.ki_flags |= IOCB_WRITE;
+		ret = fop->write_iter(&wait.iocb, iter);
+	} else {
+		ret = fop->read_iter(&wait.iocb, iter);
+	}
+	if (ret != -EIOCBQUEUED)
+		return ret;
+	wait_for_completion(&wait.done);
+	return wait.result;
 }
 
 static bool is_refusal(long result)

@@ -11,6 +11,8 @@ struct file;
 struct floop_device;
 struct floop_image;
 struct floop_io;
+struct iov_iter;
+struct kiocb;
 struct work_struct;
 
 /**
@@ -56,6 +58,7 @@ enum floop_direct {
 extern bool floop_direct_only_asked;
 
 void floop_direct_learn(struct file *file, struct floop_direct_rules *rules);
+ssize_t floop_direct_io(const struct kiocb *how, struct iov_iter *iter);
 void floop_direct_try(struct floop_image *image);
 bool floop_direct_is_refusal(const struct floop_image *image, long result);
 void floop_direct_refused(struct floop_io *io);

@@ -252,11 +252,10 @@ ssize_t floop_image_read_direct(struct floop_image *image, loff_t pos,
 		return -ENOMEM;
 	bounce = page_address(page);
 	init_sync_kiocb(&iocb, file);
-	iocb.ki_flags |= IOCB_DIRECT;
 	iocb.ki_pos = pos - skip;
 	bvec_set_virt(&bvec, bounce, bytes);
 	iov_iter_bvec(&iter, ITER_DEST, &bvec, 1, bytes);
-	ret = file->f_op->read_iter(&iocb, &iter);
+	ret = floop_direct_io(&iocb, &iter);
 	if (ret >= 0) {
 		ret = clamp_t(ssize_t, ret - (ssize_t)skip, 0, size);
 		if (buf)
