@@ -11,7 +11,7 @@ FLOOP := cli/target/release/floop
 all: cli
 	scripts/install.sh build
 
-## setup: Debian packages, Python programs, the guest root with both kernels, the module for them
+## setup: Debian packages, Python programs, the guest roots with both kernels, the module for them
 .PHONY: setup
 setup:
 	scripts/setup.sh

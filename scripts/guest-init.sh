@@ -1,0 +1,42 @@
+#!/bin/bash
+# The first process of a machine with systemd (./vm --systemd), in place of
+# virtme-ng's. It installs floop, has systemd start guest.sh at the end of the
+# boot, and becomes systemd. Runs at every boot.
+# Usage: guest-init.sh RUN, as for guest.sh.
+
+run=$1
+# PROJECT RW DRIVERS MODULE
+# shellcheck source=/dev/null
+. "$run/config"
+
+mount -t tmpfs -o mode=755,nosuid,nodev run /run
+mkdir /run/floop
+printf 'exec bash %q %q\n' "$PROJECT/scripts/guest.sh" "$run" > /run/floop/start
+
+# The first shared folder, the project's, is mounted.
+share=0
+while IFS= read -r dir; do
+	if [ $share -gt 0 ]; then
+		mkdir -p "$dir"
+		mount -n -t 9p -o version=9p2000.L,trans=virtio,access=any,msize=524288 \
+			"virtme.initmount$share" "$dir"
+	fi
+	share=$((share + 1))
+done <<< "$RW"
+
+# Unless MODULE replaces it, updates/loop.ko is the in-tree driver.
+[ -z "$MODULE" ] || cp "$MODULE" "/lib/modules/$(uname -r)/updates/"
+mkdir -p /etc/udev/rules.d
+cp "$PROJECT/cli/60-floop.rules" /etc/udev/rules.d/
+cp "$PROJECT/cli/floop-detach.service" /etc/systemd/system/
+cp "$PROJECT/cli/target/release/floop" /usr/local/bin/
+
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+for driver in $DRIVERS; do
+	modprobe "$driver"
+done
+umount /sys /proc
+
+export SYSTEMD_COLORS=0
+exec /sbin/init

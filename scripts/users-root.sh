@@ -1,0 +1,159 @@
+#!/bin/bash
+# Make build/users.img, the disk image that ./vm --systemd boots: a Debian
+# system with systemd as init and the programs that use loop devices on users'
+# machines, unchanged. The kernels come from the guest root, so that the module
+# fits. Made again when this script or the guest root changes.
+
+. "$(dirname "$0")/lib.sh"
+"$PROJECT/scripts/guest-root.sh"
+locked users-root
+
+packages=(
+	# systemd and what belongs to it
+	systemd-sysv udev dbus dbus-bin libpam-systemd
+	systemd-container systemd-repart systemd-homed systemd-cryptsetup
+	# what uses loop devices, or is used on them
+	udisks2 libblockdev-crypto3 cryptsetup-bin lvm2 mdadm qemu-utils
+	podman crun catatonit snapd squashfs-tools
+	live-boot live-boot-initramfs-tools initramfs-tools kexec-tools cpio
+	# file systems
+	btrfs-progs dosfstools e2fsprogs fdisk xfsprogs
+	# for the cases
+	busybox-static iproute2 kmod make mount procps psmisc python3 xz-utils zstd
+)
+
+stamp=$(cat "$0" "$ROOT/floop/stamp" | sha256sum)
+[ "$(cat "$BUILD/users.stamp" 2> /dev/null)" = "$stamp" ] &&
+	[ -s "$BUILD/users.img" ] && exit 0
+
+new=$BUILD/users-root.new
+suite=trixie
+mirror=http://deb.debian.org/debian
+security=http://deb.debian.org/debian-security
+
+bootstrap()
+{
+	as_root rm -rf "$new" "$BUILD/users.img.new"
+	# snapd's files of AppArmor profiles and the like stay: only texts go.
+	as_root env DEBIAN_FRONTEND=noninteractive \
+		mmdebstrap --variant=minbase --mode=root --skip=check/empty \
+		--aptopt='Acquire::Languages "none"' \
+		--aptopt='Apt::Install-Recommends "false"' \
+		--dpkgopt='path-exclude=/usr/share/man/*' \
+		--dpkgopt='path-exclude=/usr/share/doc/*' \
+		--dpkgopt='path-exclude=/usr/share/locale/*' \
+		--dpkgopt=force-unsafe-io \
+		--include="$(IFS=,; printf '%s' "${packages[*]}")" \
+		"$suite" "$new" \
+		"deb $mirror $suite main" \
+		"deb $mirror $suite-updates main" \
+		"deb $security $suite-security main"
+}
+
+# One target of our own, so that no timer and no getty starts by itself; all
+# services are there and start when a program asks for them.
+settings()
+{
+	local units=$1/etc/systemd/system
+	echo floop > "$1/etc/hostname"
+	echo 0f100b000f100b000f100b000f100b00 > "$1/etc/machine-id"
+	: > "$1/etc/fstab"
+	: > "$1/etc/resolv.conf"
+	cat > "$units/floop.target" <<-END
+		[Unit]
+		Requires=basic.target
+		Wants=floop-run.service
+		After=basic.target
+		AllowIsolate=yes
+	END
+	cat > "$units/floop-run.service" <<-END
+		[Unit]
+		Description=What ./vm is to run
+		After=basic.target
+
+		[Service]
+		Type=exec
+		Environment=HOME=/root
+		ExecStart=/bin/bash /run/floop/start
+		StandardOutput=journal+console
+		KillMode=mixed
+		TimeoutStopSec=20
+	END
+	ln -sf floop.target "$units/default.target"
+	# /tmp is on the disk, where the images of users are.
+	ln -sf /dev/null "$units/tmp.mount"
+	# Emulated, the machine would load drivers for a minute that no test needs:
+	# guest-init.sh loads those of its disks.
+	mkdir "$units/systemd-udev-trigger.service.d"
+	cat > "$units/systemd-udev-trigger.service.d/floop.conf" <<-END
+		[Service]
+		ExecStart=
+		ExecStart=udevadm trigger --action=add --subsystem-match=block \
+			--subsystem-match=misc
+	END
+	ln -sf /dev/null "$units/systemd-random-seed.service"
+	echo 'LOAD_KEXEC=false' > "$1/etc/default/kexec"
+	printf '%s\n' nvme ext4 squashfs overlay loop > "$1/etc/initramfs-tools/modules"
+	sed -i 's/^MODULES=.*/MODULES=list/; s/^COMPRESS=.*/COMPRESS=zstd/' \
+		"$1/etc/initramfs-tools/initramfs.conf"
+	rm -rf "$units/timers.target.wants" "$units/default.target.wants"
+	rm -rf "$1"/var/cache/apt/*.bin "$1"/var/lib/apt/lists/*
+}
+
+# The kernels, with updates/loop.ko where `make install` puts it: it is the
+# in-tree driver's until the machine puts ours there. live-boot's initramfs.
+install_kernels()
+{
+	local kver pids=()
+	mkdir -p "$1/floop" "$1/boot" "$1/usr/lib/modules"
+	for kver in $(kernels); do
+		cp -a "$ROOT/boot/vmlinuz-$kver" "$ROOT/boot/config-$kver" "$1/boot/"
+		cp -a "$ROOT/lib/modules/$kver" "$1/usr/lib/modules/"
+		mkdir -p "$1/usr/lib/modules/$kver/updates"
+		xz -dc "$1/usr/lib/modules/$kver/kernel/drivers/block/loop.ko.xz" \
+			> "$1/usr/lib/modules/$kver/updates/loop.ko"
+		(
+			chroot "$1" depmod "$kver"
+			chroot "$1" mkinitramfs -o "/floop/live-$kver.img" "$kver"
+		) &
+		pids+=($!)
+	done
+	wait "${pids[0]}"
+	[ ${#pids[@]} = 1 ] || wait "${pids[1]}"
+}
+
+# The first boot has nothing left to bring up to date.
+up_to_date()
+{
+	chroot "$1" ldconfig
+	chroot "$1" /usr/lib/systemd/systemd-update-done
+}
+
+finish()
+{
+	as_root unshare --mount --fork bash -euc "
+		$(declare -p ROOT); $(declare -f settings install_kernels kernels up_to_date)
+		mount --make-rprivate /
+		mount -t proc proc \"\$1/proc\"
+		settings \"\$1\"
+		install_kernels \"\$1\"
+		up_to_date \"\$1\"
+	" finish "$new"
+}
+
+# As the guest root's image, sparse and with 2 GiB to spare; with a journal,
+# which says at the next boot how the last one ended.
+image()
+{
+	local size
+	size=$(as_root du -sm --apparent-size "$new" | cut -f 1)
+	as_root mke2fs -q -t ext4 -E lazy_itable_init=1 -L floop-users \
+		-d "$new" "$BUILD/users.img.new" "$((size * 5 / 4 + 2048))M"
+}
+
+step "users' root: Debian $suite with systemd and programs (a minute)" bootstrap
+step "users' root: the kernels and an initramfs for each" finish
+step "users' root: a disk image of it" image
+as_root rm -rf "$new"
+as_root mv "$BUILD/users.img.new" "$BUILD/users.img"
+printf '%s\n' "$stamp" > "$BUILD/users.stamp"
