@@ -16,6 +16,10 @@ header comments say what it needs:
   # memory: 2G
   # timeout: 180                               seconds, default 180: what no
                                                busy host needs, not what it takes
+  # init: systemd                            a Debian system with systemd and
+                                               users' programs (./vm --systemd),
+                                               which may be rebooted; not on the
+                                               debug kernel
   # module: debug                            floop-debug.ko is there, too, whose
                                                guard can be told to break its rules
   # debug: also | only | no                    part of `make test-debug`: also
@@ -61,6 +65,7 @@ HEADERS = {
     "memory": "2G",
     "timeout": "180",
     "debug": "also",
+    "init": "",
     "module": "",
 }
 KERNELS = ("lts", "stable")
@@ -123,6 +128,8 @@ def read_headers(path):
                 raise BadHeader(f"{path}: {header}: {word!r} is none of {', '.join(allowed)}")
     if found["debug"] not in ("also", "only", "no"):
         raise BadHeader(f"{path}: debug: {found['debug']!r} is none of also, only, no")
+    if found["init"] not in ("", "systemd"):
+        raise BadHeader(f"{path}: init: {found['init']!r} is not systemd")
     if found["module"] not in ("", "debug"):
         raise BadHeader(f"{path}: module: {found['module']!r} is not debug")
     if found["disks"] == "none":
@@ -142,6 +149,7 @@ class Needs:
     cpus: str
     memory: str
     disks: str
+    init: str = ""
 
     def __str__(self):
         return f"{self.kernel}-{self.mode}"
@@ -149,7 +157,8 @@ class Needs:
     def full(self):
         disks = self.disks or "no disk"
         cpus = "1 CPU" if self.cpus == "1" else f"{self.cpus} CPUs"
-        return f"{self}, {cpus}, {self.memory}, {disks}"
+        init = f", {self.init}" if self.init else ""
+        return f"{self}, {cpus}, {self.memory}, {disks}{init}"
 
     def command(self, vm, seconds):
         kernel = "stable" if self.kernel == "debug" else self.kernel
@@ -160,6 +169,8 @@ class Needs:
         command += ["--cpus", self.cpus, "--memory", self.memory, "--timeout", str(seconds)]
         for disk in self.disks.split():
             command += ["--disk", disk]
+        if self.init:
+            command.append("--systemd")
         return [*command, "--"]
 
 
@@ -185,7 +196,8 @@ class CaseFile(pytest.File):
         except BadHeader as e:
             raise self.CollectError(str(e)) from None
         for kernel, mode in self.matrix(headers):
-            needs = Needs(kernel, mode, headers["cpus"], headers["memory"], headers["disks"])
+            machine = (headers[name] for name in ("cpus", "memory", "disks", "init"))
+            needs = Needs(kernel, mode, *machine)
             name = f"{self.path.stem}[{needs}]"
             yield CaseItem.from_parent(self, name=name, needs=needs, headers=headers)
 
@@ -204,7 +216,7 @@ class CaseFile(pytest.File):
             if mode in (option.mode or ("side-by-side", "drop-in"))
         ]
         if option.debug_kernel:
-            if headers["debug"] == "no":
+            if headers["debug"] == "no" or headers["init"]:
                 return []
             # The modes differ in names, of which KASAN and lockdep know nothing.
             modes = sorted({mode for _, mode in pairs}, reverse=True)
@@ -346,6 +358,7 @@ class Machine:
                     "kernel": self.needs.kernel,
                     "mode": self.needs.mode,
                     "slower": self.slower,
+                    "init": self.needs.init,
                     "environment": {n: os.environ[n] for n in PASSED_ON if n in os.environ},
                     "cases": cases,
                 },

@@ -211,6 +211,17 @@ def test_machines_and_options(project):
     assert plan["mode"] == "drop-in"
 
 
+def test_a_system_with_systemd_is_a_machine_of_its_own(project):
+    project.case("a.sh", "true")
+    project.case("b.sh", "true", "# shows: it\n# machines: lts-drop-in\n# init: systemd\n")
+    result = project.run()
+    assert result.stdout.count("booting") == 2
+    machines = sorted((project.path / "build/test/latest").glob("*-lts-drop-in"))
+    booted = [(machine / "console-1.log").read_text() for machine in machines]
+    assert ["--systemd" in text for text in booted] == [False, True]
+    assert [name for name in outcomes(project.run("--debug-kernel")) if name[0] == "b"] == []
+
+
 @pytest.mark.parametrize(
     ("headers", "complaint"),
     [
@@ -219,6 +230,7 @@ def test_machines_and_options(project):
         ("# shows: x\n# kernels: old\n", "'old' is none of"),
         ("# shows: x\n# disks: floppy:1M\n", "is not nvme:SIZE"),
         ("# shows: x\n# debug: yes\n", "none of also, only, no"),
+        ("# shows: x\n# init: sysv\n", "'sysv' is not systemd"),
     ],
 )
 def test_bad_headers_are_errors(project, headers, complaint):

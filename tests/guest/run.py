@@ -10,8 +10,12 @@ it is over. After each case the machine is put back as the case found it; a
 case that left something behind, or made the kernel complain, has failed even
 if it exited with 0.
 
+A case in a machine with systemd may ask for a reboot by exiting with 75
+(reboot_machine in tests/guest/users.sh): it is run again after that, with BOOT
+one higher, and goes on where it was.
+
 Exit status: 0 all cases ran (whether they passed is in the results),
-3 the rest needs a fresh machine.
+3 the rest needs a fresh machine, 4 the machine is to reboot and run this again.
 """
 
 import contextlib
@@ -34,15 +38,17 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import loopctl
 
 NEEDS_FRESH_MACHINE = 3
+REBOOT = 4
+CASE_ASKS_FOR_REBOOT = 75
 TOOLS = "/run/floop-tests"
 
 
 class KernelLog:
     """The kernel's log since it was last read."""
 
-    def __init__(self):
+    def __init__(self, from_boot):
         self.fd = os.open("/dev/kmsg", os.O_RDWR | os.O_NONBLOCK)
-        os.lseek(self.fd, 0, os.SEEK_END)
+        os.lseek(self.fd, 0, os.SEEK_SET if from_boot else os.SEEK_END)
 
     def say(self, text):
         os.write(self.fd, f"<5>test: {text}".encode())
@@ -70,8 +76,11 @@ def report_finder(project):
 
 
 def mounts():
+    """Where something is mounted, but for what systemd mounts for a service or a session."""
     with open("/proc/self/mountinfo") as f:
-        return [line.split()[4] for line in f]
+        points = [line.split()[4] for line in f]
+    own = ("/run/credentials/", "/run/user/", "/proc/sys/fs/binfmt_misc")
+    return [p for p in points if not p.startswith(own)]
 
 
 def serial(disk):
@@ -89,12 +98,12 @@ def empty_disks():
     themselves as they are done.
     """
     with open("/proc/self/mountinfo") as f:
-        mounted = {line.split()[2] for line in f}
+        root = {line.split()[2] for line in f if line.split()[4] == "/"}
     disks = [
         p
         for p in pathlib.Path("/sys/block").iterdir()
         if re.fullmatch(r"nvme\d+n\d+|vd[a-z]+", p.name)
-        and (p / "dev").read_text().strip() not in mounted
+        and (p / "dev").read_text().strip() not in root
         and not list(p.glob(f"{p.name}*/partition"))
     ]
     return [p.name for p in sorted(disks, key=lambda p: (serial(p), p.name))]
@@ -308,13 +317,22 @@ def follow(process, log, timeout):
             return False
 
 
+def boot_of(case, plan):
+    """The boot that a case is at: 1, or one higher after each that it asked for."""
+    path = pathlib.Path(plan["results"]) / f"{case['slug']}.boot"
+    return int(path.read_text()) if path.exists() else 1
+
+
 def run_case(case, plan, machine, kernel_log):
+    """Its problems, the seconds it took, and how to go on: 0, NEEDS_FRESH_MACHINE or REBOOT."""
     results = pathlib.Path(plan["results"])
     slug = case["slug"]
+    boot = boot_of(case, plan)
     work = pathlib.Path("/tmp/work")
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
-    work.chmod(0o755)
+    if boot == 1:
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir(parents=True)
+        work.chmod(0o755)
     env = dict(
         os.environ,
         PREFIX=machine.prefix,
@@ -330,6 +348,7 @@ def run_case(case, plan, machine, kernel_log):
         SLOWER=str(plan["slower"]),
         **plan.get("environment", {}),
         CASE=case["id"],
+        BOOT=str(boot),
         PYTHONPATH=f"{plan['project']}/tests/guest",
         PYTHONDONTWRITEBYTECODE="1",
         PYTHONUNBUFFERED="1",
@@ -338,9 +357,10 @@ def run_case(case, plan, machine, kernel_log):
         HOME="/root",
     )
     (results / f"{slug}.started").touch()
+    before = kernel_log.read() if boot > 1 else []
     kernel_log.read()
-    kernel_log.say(f"{case['id']} starts")
-    log = os.open(results / f"{slug}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    kernel_log.say(f"{case['id']} {'starts' if boot == 1 else 'goes on'}")
+    log = os.open(results / f"{slug}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     begun = time.monotonic()
     with open("/dev/null") as null:
         process = subprocess.Popen(
@@ -356,6 +376,11 @@ def run_case(case, plan, machine, kernel_log):
     seconds = time.monotonic() - begun
     problems = []
     fresh = False
+    if over and process.returncode == CASE_ASKS_FOR_REBOOT and plan.get("init"):
+        os.write(log, f"\n--- reboot, after {seconds:.1f} s\n".encode())
+        os.close(log)
+        (results / f"{slug}.boot").write_text(str(boot + 1))
+        return [], seconds, REBOOT
     if not over:
         problems.append(f"still running after {case['timeout']:.0f} s, killed")
         # Where it hangs: blocked tasks, into the kernel log and from there into ours.
@@ -390,7 +415,7 @@ def run_case(case, plan, machine, kernel_log):
         if left and not problems:
             problems.append("left behind: " + "; ".join(left))
         fresh = any(x.startswith(("cannot be", "unkillable")) for x in left)
-    kernel = kernel_log.read()
+    kernel = before + kernel_log.read()
     reports = [kernel[number] for number in machine.find_reports(kernel)]
     if reports:
         problems.append(f"kernel report: {reports[0]}")
@@ -400,6 +425,10 @@ def run_case(case, plan, machine, kernel_log):
         fresh = True
     if problems:
         os.write(log, b"\n--- kernel log\n" + "\n".join(kernel[-400:]).encode() + b"\n")
+        if plan.get("init"):
+            os.write(log, b"\n--- journal\n")
+            journal = ["journalctl", "--boot", "--no-pager", "--lines=200"]
+            subprocess.run(journal, stdout=log, stderr=log, check=False)
     os.fsync(log)
     os.close(log)
     shutil.rmtree(work, ignore_errors=True)
@@ -412,7 +441,7 @@ def run_case(case, plan, machine, kernel_log):
     os.rename(new, results / f"{slug}.json")
     kernel_log.say(f"{case['id']} {'failed' if problems else 'passed'}")
     kernel_log.read()
-    return problems, seconds, fresh
+    return problems, seconds, NEEDS_FRESH_MACHINE if fresh else 0
 
 
 def lockdep_is_off():
@@ -454,15 +483,19 @@ def main():
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     pathlib.Path("/proc/sys/kernel/sysrq").write_text("1")
     build_tools(plan["project"])
-    kernel_log = KernelLog()
-    machine = Machine(plan)
+    results = pathlib.Path(plan["results"])
     cases = plan["cases"]
-    for n, case in enumerate(cases, 1):
-        problems, seconds, fresh = run_case(case, plan, machine, kernel_log)
+    left = [case for case in cases if not (results / f"{case['slug']}.json").exists()]
+    kernel_log = KernelLog(from_boot=bool(left) and boot_of(left[0], plan) > 1)
+    machine = Machine(plan)
+    for n, case in enumerate(left, len(cases) - len(left) + 1):
+        problems, seconds, status = run_case(case, plan, machine, kernel_log)
         verdict = "; ".join(problems) if problems else "ok"
+        if status == REBOOT:
+            verdict = "to be continued after a reboot"
         print(f"[{n}/{len(cases)}] {case['id']} {seconds:.1f} s: {verdict}", flush=True)
-        if fresh and n < len(cases):
-            return NEEDS_FRESH_MACHINE
+        if status == REBOOT or (status and n < len(cases)):
+            return status
     if plan["kernel"] == "debug":
         find_leaks()
     return 0
