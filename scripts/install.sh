@@ -14,6 +14,7 @@ work=$BUILD/native/$KVER
 updates=$DESTDIR/lib/modules/$KVER/updates
 sources=$DESTDIR/usr/src/floop-$version
 rules=$DESTDIR/usr/lib/udev/rules.d/60-floop.rules
+unit=$DESTDIR/usr/lib/systemd/system/floop-detach.service
 
 # What this script changes is the system: say so instead of failing half way.
 need_root()
@@ -32,6 +33,14 @@ build()
 	cp -r "$PROJECT/kernel/." "$work/"
 	make -s -C "$work" KVER="$KVER"
 	printf 'Built %s and %s for %s\n' "$work/floop.ko" "$work/loop.ko" "$KVER"
+}
+
+# Have udev and systemd, where they run, read what they have of ours.
+reload()
+{
+	[ -z "$DESTDIR" ] || return 0
+	udevadm control --reload 2> /dev/null || true
+	systemctl daemon-reload 2> /dev/null || true
 }
 
 install_dkms()
@@ -70,7 +79,10 @@ install_all()
 	remove_modules
 	install -D -m 755 "$command" "$DESTDIR$PREFIX/bin/floop"
 	install -D -m 644 "$PROJECT/cli/60-floop.rules" "$rules"
-	[ -n "$DESTDIR" ] || udevadm control --reload 2> /dev/null || true
+	install -D -m 644 "$PROJECT/cli/floop-detach.service" "$unit"
+	# systemd's own PATH may lack the folder.
+	sed -i "s|^ExecStop=|&$PREFIX/bin/|" "$unit"
+	reload
 	if [ -z "$DESTDIR" ] && command -v dkms > /dev/null; then
 		install_dkms $module
 	else
@@ -118,8 +130,8 @@ uninstall_all()
 {
 	need_root uninstall
 	remove_modules
-	rm -f "$DESTDIR$PREFIX/bin/floop" "$rules"
-	[ -n "$DESTDIR" ] || udevadm control --reload 2> /dev/null || true
+	rm -f "$DESTDIR$PREFIX/bin/floop" "$rules" "$unit"
+	reload
 	printf '%s\n' "Uninstalled. A module that is loaded stays until modprobe -r or the next boot."
 }
 
