@@ -1,0 +1,71 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# shows: a live system boots by initramfs-tools and live-boot, unchanged: a squashfs image below an overlay
+# modes: drop-in in-tree
+# init: systemd
+# timeout: 300
+. tests/guest/lib.sh
+. tests/guest/users.sh
+
+disk=${DISKS%% *}
+case $BOOT in
+1)
+	tree "$WORK/system"
+	# The live system's only program writes down what it finds, and reboots.
+	cat >"$WORK/system/usr/sbin/init" <<-'END'
+		#!/bin/sh
+		mount() { busybox mount "$@"; }
+		[ -e /proc/mounts ] || mount -t proc proc /proc
+		[ -e /sys/block ] || mount -t sysfs sysfs /sys
+		mount -o remount,rw /run/live/medium
+		exec > /run/live/medium/report 2>&1
+		echo "driver: $(busybox cat /sys/module/loop/version)"
+		busybox grep -E ' (/|/run/live/rootfs/[^ ]*) ' /proc/mounts
+		busybox cat /sys/block/loop*/loop/backing_file
+		busybox sha256sum /usr/lib/noise
+		busybox cp /usr/lib/noise /root/copy &&
+			busybox cmp /usr/lib/noise /root/copy && echo "written: yes"
+		exec > /dev/console 2>&1
+		mount -o remount,ro /run/live/medium
+		busybox reboot -f
+	END
+	chmod +x "$WORK/system/usr/sbin/init"
+	make_fs ext4 "$disk"
+	mount "$disk" /mnt
+	mkdir /mnt/live
+	mksquashfs "$WORK/system" /mnt/live/filesystem.squashfs -quiet -no-progress
+	sum_of "$WORK/system/usr/lib/noise" >"$WORK/sum"
+	umount /mnt
+
+	# The initramfs has what is in updates/ when it is made; this one was made
+	# before our module was there.
+	kver=$(uname -r)
+	cp "/floop/live-$kver.img" "$WORK/initrd"
+	truncate --size=%4 "$WORK/initrd"
+	(
+		cd /
+		echo "usr/lib/modules/$kver/updates/loop.ko" | cpio -o -H newc --quiet
+	) >>"$WORK/initrd"
+	arguments=$(sed 's/ init=.*//; s/ virtme[^ ]*//g; s/ root=[^ ]*//' \
+		/proc/cmdline)
+	check "load the live system" kexec --load "/boot/vmlinuz-$kver" \
+		--initrd="$WORK/initrd" \
+		--append="$arguments boot=live live-media=$disk"
+	reboot_machine
+	;;
+2)
+	mount_at "$disk" /mnt
+	cat /mnt/report
+	# found WHAT PATTERN - a line of the report
+	found() {
+		grep -Eq "$2" /mnt/report || fail "$1: no line of the report is like '$2'"
+		echo "ok: $1"
+	}
+	[ "$DRIVER_MODE" = in-tree ] || found "the driver" '^driver: floop '
+	found "the root" '^overlay / overlay '
+	found "what is below it" '^/dev/loop[0-9]+ /run/live/rootfs/[^ ]* squashfs '
+	found "its image" '/live/filesystem.squashfs$'
+	found "what it reads" "^$(<"$WORK/sum")  /usr/lib/noise"
+	found "what it writes" '^written: yes$'
+	;;
+esac

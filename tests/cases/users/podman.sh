@@ -1,0 +1,37 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# shows: Podman keeps its containers on a file system in an image, and a volume in another
+# modes: drop-in in-tree
+# init: systemd
+. tests/guest/lib.sh
+. tests/guest/users.sh
+
+tree "$WORK/system"
+image=$(mkimage 320M)
+mkfs.xfs -q "$image"
+mkdir "$WORK/storage"
+mount -o loop "$image" "$WORK/storage"
+later unmount "$WORK/storage"
+ours "$(findmnt -n -o SOURCE "$WORK/storage")"
+second=$(mkimage 32M)
+mkfs.ext4 -q -F "$second"
+
+pod() {
+	podman --root "$WORK/storage/graph" --runroot "$WORK/storage/run" \
+		--storage-driver overlay --cgroup-manager cgroupfs --events-backend none "$@"
+}
+
+tar -C "$WORK/system" -c . | check "import" pod import - floop-test
+later pod system reset --force
+check "a volume that is an image" pod volume create --opt type=ext4 \
+	--opt device="$second" --opt o=loop floop-volume
+sum=$(sum_of "$WORK/system/usr/lib/noise")
+out=$(pod run --rm --network none --volume floop-volume:/volume floop-test \
+	/bin/sh -c "busybox sha256sum /usr/lib/noise; busybox cp /usr/lib/noise /volume/copy
+	busybox grep ' /volume ' /proc/mounts")
+matches "run" "$out" "$sum */dev/loop* /volume ext4 *"
+gone "$second"
+mount -o loop,ro "$second" /mnt
+is "what it wrote there" "$(sum_of /mnt/copy)" "$sum"
+umount /mnt
+gone "$second"
