@@ -11,6 +11,7 @@ programs loopdev pattern ackio
 seed
 
 load_debug
+set_mapping 0
 for fs in ext4 xfs; do
 	on_disk "$fs"
 	image=$MNT/image
@@ -18,6 +19,7 @@ for fs in ext4 xfs; do
 	dev=$(loop_attach direct "$image")
 	udev_settle
 	window 0 BOUNCE
+	is "$fs: mapped" "$(attr "$dev" loop/mapped)" 0
 	check "$fs: what is there" pattern check -q -d -s 1 "$dev" 8M
 	for size in 512 4k 20k 1M; do
 		check "$fs: in pieces of $size" \
