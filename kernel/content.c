@@ -9,6 +9,7 @@
  * (LUKS, LVM, md, bcache), for they pass on the sectors that they are given.
  */
 #include <linux/fs.h>
+#include <linux/log2.h>
 #include <linux/slab.h>
 #include <linux/unaligned.h>
 
@@ -20,8 +21,10 @@
 /* Where what we look for lies in the head of an image, in bytes. */
 #define XFS_SECTOR_SIZE		102	/* be16, after "XFSB" at 0 */
 #define FAT_SECTOR_SIZE		11	/* le16, after a jump at 0 */
-#define FAT_SECTORS_16		19	/* le16: how many, or 0 ... */
-#define FAT_SECTORS_32		32	/* ... and le32: how many */
+#define FAT_CLUSTER_SECTORS	13	/* u8 */
+#define FAT_RESERVED		14	/* le16: sectors */
+#define FAT_COPIES		16	/* u8 */
+#define FAT_MEDIA		21	/* u8: 0xf0, or 0xf8 and up */
 #define EXFAT_ID		3	/* "EXFAT   " */
 #define EXFAT_SECTOR_SHIFT	108
 #define NTFS_ID			3	/* "NTFS    " */
@@ -69,6 +72,24 @@ static bool is_btrfs_of(struct floop_image *image, loff_t offset,
 	       get_unaligned_le32(size) >= block_size;
 }
 
+/*
+ * A boot sector of FAT or NTFS, as fat_read_bpb() tells one? Boot code may begin
+ * with a jump, too: grub-install puts one ahead of what is there, which on many
+ * a disk is the code that parted has written.
+ */
+static bool has_parameters(const u8 *head)
+{
+	unsigned int size = get_unaligned_le16(head + FAT_SECTOR_SIZE);
+	u8 media = head[FAT_MEDIA];
+
+	if (!is_power_of_2(size) || size < SECTOR_SIZE || size > HEAD_SIZE)
+		return false;
+	return !memcmp(head + NTFS_ID, "NTFS    ", 8) ||
+	       (is_power_of_2(head[FAT_CLUSTER_SECTORS]) &&
+		get_unaligned_le16(head + FAT_RESERVED) && head[FAT_COPIES] &&
+		(media == 0xf0 || media >= 0xf8));
+}
+
 /* The sectors of a boot sector, which is FAT's, exFAT's or NTFS's; or 0. */
 static unsigned int boot_sector_size(const u8 *head)
 {
@@ -77,11 +98,8 @@ static unsigned int boot_sector_size(const u8 *head)
 	if (!memcmp(head + EXFAT_ID, "EXFAT   ", 8))
 		return head[EXFAT_SECTOR_SHIFT] < 13 ?
 		       1U << head[EXFAT_SECTOR_SHIFT] : 0;
-	if (!memcmp(head + NTFS_ID, "NTFS    ", 8) ||
-	    get_unaligned_le16(head + FAT_SECTORS_16) ||
-	    get_unaligned_le32(head + FAT_SECTORS_32))
-		return get_unaligned_le16(head + FAT_SECTOR_SIZE);
-	return 0;
+	return has_parameters(head) ?
+	       get_unaligned_le16(head + FAT_SECTOR_SIZE) : 0;
 }
 
 static bool head_takes(struct floop_image *image, const u8 *head,

@@ -81,6 +81,11 @@ what="MBR"
 image=$(new)
 printf 'label: dos\n2048\n' | sfdisk -q "$image"
 has "$(attach "$image")" 512 0 "*"
+# What grub-install leaves of parted's code, where FAT has its parameters.
+what="MBR with boot code"
+printf '%b' '\xeb\x63\x90\x10\x8e\xd0\xbc\x00\xb0\xb8\x00\x00\x8e\xd8\x8e\xc0\xfb\xbe\x00\x7c\xbf\x00\x06\xb9\x00\x02\xf3\xa4\xea\x21\x06\x00\x00\xbe' |
+	dd of="$image" conv=notrunc status=none
+has "$(attach "$image")" 512 0 "*"
 what="FAT of sectors of 512"
 image=$(new)
 mkfs.vfat "$image" >/dev/null
