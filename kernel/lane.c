@@ -706,10 +706,17 @@ void floop_lanes_tidy(struct floop_lanes *lanes)
 {
 	struct floop_lane *lane;
 	unsigned long key;
+	int cpu;
 
+	if (xa_empty(&lanes->cgroups))
+		return;
+	/* First all workers: that of any CPU's lane may hold a writer's @writing. */
+	for_each_possible_cpu(cpu)
+		let_go(per_cpu_ptr(lanes->cpus, cpu));
+	xa_for_each(&lanes->cgroups, key, lane)
+		let_go(lane);
 	xa_for_each(&lanes->cgroups, key, lane) {
 		xa_erase(&lanes->cgroups, key);
-		let_go(lane);
 		kfree(lane);
 	}
 	atomic_set(&lanes->cgroup_lanes, 0);
