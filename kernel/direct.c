@@ -213,8 +213,9 @@ void floop_direct_refused(struct floop_io *io)
 
 	spin_lock_irqsave(&image->refused_lock, flags);
 	bio_list_add(&image->refused, bio);
-	spin_unlock_irqrestore(&image->refused_lock, flags);
+	/* Locked: an earlier run may end the bio, and the image with it. */
 	schedule_work(&image->refused_work);
+	spin_unlock_irqrestore(&image->refused_lock, flags);
 	/* The image stays until the work has ended. */
 	percpu_ref_put(&q->q_usage_counter);
 }
