@@ -48,6 +48,14 @@ test-catches: cli setup
 	scripts/debug-kernel.sh stable
 	@$(VENV)/python tests/planted/run.py $(ONLY)
 
+# The cases fail where the page says something else, which is what is mended here.
+## hosts-table: write the tables of docs/hosts.md from what the test machine finds
+.PHONY: hosts-table
+hosts-table: cli setup
+	@rm -rf build/hosts
+	@$(VENV)/pytest tests/cases/hosts || true
+	@scripts/hosts-table.py
+
 ## model: that the guard's protocol holds, in every state of a model of it
 .PHONY: model
 model: setup-host

@@ -22,6 +22,10 @@ packages=(
 	btrfs-progs dmsetup dosfstools e2fsprogs f2fs-tools fdisk fio fuse2fs fuse3 bindfs gdisk parted
 	xfsprogs libaio-dev liburing-dev nbd-client
 	nfs-kernel-server
+	# what the cases in hosts/, and images/contents.sh, make
+	bcache-tools cryptsetup-bin diod erofs-utils exfatprogs genisoimage genromfs
+	gfs2-utils jfsutils ksmbd-tools libfuse3-dev lvm2 mdadm nilfs-tools ntfs-3g
+	ocfs2-tools reiserfsprogs squashfs-tools udftools xorriso
 )
 
 stamp=$(cat "$0" "$PROJECT/scripts/guest-root-files.sh" | sha256sum)

@@ -101,3 +101,26 @@ passes_on() {
 	check "discarded is zero" cmp -n 1M -i $((at + 1))M:0 "$device" /dev/zero
 	check "in the image, too" cmp -n 1M -i $((at + 1))M:0 "$image" /dev/zero
 }
+
+# ram_disk NAME SECTOR-SIZE MEGABYTES - until end_disk NAME, or the end of the case: $DISK
+ram_disk() {
+	local folder=/sys/kernel/config/nullb/$1 setting
+	modprobe null_blk nr_devices=0
+	[ -e "${folder%/*}" ] || mount_at configfs /sys/kernel/config -t configfs
+	later end_disk "$1"
+	mkdir "$folder"
+	for setting in "size=$3" "blocksize=$2" memory_backed=1 discard=1 power=1; do
+		echo "${setting#*=}" >"$folder/${setting%=*}"
+	done
+	udev_settle
+	# Older kernels number them.
+	DISK=/dev/$1
+	[ -b "$DISK" ] || DISK=/dev/nullb$(<"$folder/index")
+	is "a disk in memory: its sectors" "$(attr "$DISK" queue/logical_block_size)" "$2"
+}
+
+# end_disk NAME - if it is there
+end_disk() {
+	local folder=/sys/kernel/config/nullb/$1
+	[ ! -e "$folder" ] || rmdir "$folder"
+}

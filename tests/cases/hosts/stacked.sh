@@ -1,0 +1,102 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# shows: an image on tmpfs and ramfs, on overlayfs above several file systems and on FUSE of several kinds, with passthrough and without, holds what its device was given; docs/hosts.md has which are direct
+# modes: side-by-side drop-in
+# machines: lts-side-by-side stable-drop-in
+# timeout: 900
+# debug: no
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+. tests/guest/images.sh
+. tests/guest/hosts.sh
+
+programs passthrough
+noise "$WORK/noise" 2
+
+# in_memory TYPE
+in_memory() {
+	MNT=$WORK/$1
+	mount_at "$1" "$MNT" -t "$1"
+	host "$1" -
+	unmount "$MNT"
+}
+
+# overlay HOST DISK BELOW - upper and work in that folder
+overlay() {
+	kernel_has "$1" overlay OVERLAY_FS || return 0
+	mkdir "$3"/{lower,upper,work}
+	MNT=$WORK/merged
+	mount_at overlay "$MNT" -t overlay \
+		-o "lowerdir=$3/lower,upperdir=$3/upper,workdir=$3/work"
+	host "$1" "$2"
+	unmount "$MNT"
+}
+
+# served FILE OPTION... - by our own server: $WORK/fuse/image is that file
+served() {
+	passthrough "${@:2}" "$1" "$WORK/fuse" &
+	later unmount "$WORK/fuse"
+	wait_until 20 mountpoint -q "$WORK/fuse"
+}
+
+# fuse_one HOST DISK BELOW OPTION... - it serves one file, which is made before
+fuse_one() {
+	local host=$1 disk=$2 below=$3/one
+	mkimage 6M "$below" >/dev/null
+	served "$below" "${@:4}"
+	MNT=$WORK/fuse
+	host "$host" "$disk"
+	check "$host: and what is below" cmp "$below" "$WORK/model"
+	unmount "$MNT"
+	wait
+	rm "$below"
+}
+
+mkdir "$WORK/fuse"
+in_memory tmpfs
+in_memory ramfs
+mount_at tmpfs "$WORK/memory" -t tmpfs
+overlay "overlayfs on tmpfs" - "$WORK/memory"
+
+for bytes in 512 4096; do
+	for fs in ext4 xfs btrfs; do
+		ram_disk host "$bytes" 512
+		make_fs "$fs" "$DISK"
+		below=$WORK/below
+		mount_at "$DISK" "$below"
+		overlay "overlayfs on $fs" "$bytes" "$below"
+		if [ "$fs" = ext4 ]; then
+			fuse_one "FUSE" "$bytes" "$below"
+			fuse_one "FUSE, FOPEN_DIRECT_IO" "$bytes" "$below" -d
+			fuse_one "FUSE, passthrough" "$bytes" "$below" -p
+			bindfs "$below" "$WORK/fuse"
+			MNT=$WORK/fuse
+			host "FUSE: bindfs" "$bytes"
+			unmount "$MNT"
+		fi
+		unmount "$below"
+		if [ "$fs" = ext4 ]; then
+			fuse2fs "$DISK" "$WORK/fuse"
+			MNT=$WORK/fuse
+			host "FUSE: fuse2fs" "$bytes"
+			unmount "$MNT"
+		fi
+		end_disk host
+	done
+done
+
+# An image that is only below, in a file system that is read-only
+ram_disk host 512 512
+mkdir "$WORK/from"
+cp "$WORK/noise" "$WORK/from/image"
+mksquashfs "$WORK/from" "$WORK/made" -quiet -no-progress
+dd if="$WORK/made" of="$DISK" bs=64k conv=fsync status=none
+mount_at "$DISK" "$WORK/squashfs" -t squashfs
+mkdir "$WORK/memory/"{up,w}
+mount_at overlay "$WORK/merged" -t overlay \
+	-o "lowerdir=$WORK/squashfs,upperdir=$WORK/memory/up,workdir=$WORK/memory/w"
+read_only_host "overlayfs, below: squashfs" 512 "$WORK/merged/image"
+unmount "$WORK/merged"
+unmount "$WORK/squashfs"
+end_disk host
+end_hosts
