@@ -278,8 +278,10 @@ int floop_status_set_direct(struct floop_device *dev, bool direct)
 	if (dev->state != FLOOP_BOUND)
 		return -ENXIO;
 	dev->want_direct = direct;
-	if (direct == image->direct)
+	if (direct == image->direct) {
+		dev->asked_direct = direct;
 		return 0;
+	}
 	if (direct && image->rules.refused) {
 		/* It may have another mind by now. */
 		image->rules.refused = false;

@@ -49,6 +49,13 @@ device=$(attach --direct "$image")
 loopctl direct-io "$device" 0
 loopctl direct-io "$device" 1
 has "$device" 4096 1 direct
+what="asked for when it is direct already"
+image=$(new)
+mkswap -q "$image"
+device=$(attach "$image")
+loopctl direct-io "$device" 1
+loopctl set-status "$device" --offset 8192
+has "$device" 4096 1 direct
 what="a block size that can't be"
 image=$(new)
 mkswap -q "$image"
