@@ -17,6 +17,7 @@
 #include <linux/completion.h>
 #include <linux/fs.h>
 #include <linux/math64.h>
+#include <linux/sched/mm.h>
 #include <linux/stat.h>
 #include <linux/uio.h>
 
@@ -231,19 +232,30 @@ void floop_direct_give_up(struct work_struct *work)
 	struct floop_image *image = container_of(work, struct floop_image,
 						 refused_work);
 	struct gendisk *disk = image->dev->disk;
-	unsigned int memflags;
+	unsigned int noio, memflags;
 	struct bio_list bios;
 	struct bio *bio;
 
+	/*
+	 * What is mapped is direct, and a frozen queue doesn't wait for it. A disk
+	 * has no epochs: it stays mapped.
+	 */
+	noio = memalloc_noio_save();
+	if (!image->is_bdev)
+		floop_guard_change_begin(image);
 	memflags = floop_freeze_queue(disk->queue);
 	image->rules.refused = true;
 	image->direct = false;
 	floop_unfreeze_queue(disk->queue, memflags);
 	pr_warn_ratelimited("%s: the image's file system refuses direct I/O: buffered from now on\n",
 			    disk->disk_name);
-	/* What is mapped is direct. A disk has no epochs: it stays mapped. */
-	if (!image->is_bdev)
+	if (!image->is_bdev) {
 		floop_guard_break(image);
+		floop_guard_change_end(image, 0,
+				       (image->offset >> SECTOR_SHIFT) +
+				       get_capacity(disk));
+	}
+	memalloc_noio_restore(noio);
 
 	spin_lock_irq(&image->refused_lock);
 	bios = image->refused;
