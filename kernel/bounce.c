@@ -56,12 +56,7 @@ static ssize_t bounce_piece(struct floop_io *io, void *bounce)
 	}
 	if (copy_from_iter(bounce, bytes, &memory) != bytes)
 		return -EFAULT;
-	if (!image->is_bdev)
-		file_start_write(file);
-	ret = floop_direct_io(&iocb, &buffer);
-	if (!image->is_bdev)
-		file_end_write(file);
-	return ret;
+	return floop_direct_io(&iocb, &buffer);
 }
 
 /**
@@ -74,10 +69,14 @@ void floop_bounce(struct floop_io *io)
 {
 	struct floop_image *image = io->image;
 	unsigned int size = io->bio->bi_iter.bi_size, before = io->done;
+	bool write = bio_op(io->bio) == REQ_OP_WRITE;
 	ssize_t ret = 0;
 	struct page *page;
 	void *bounce;
 
+	/* However long it is frozen: the reserve isn't ours meanwhile. */
+	if (write && !image->is_bdev)
+		file_start_write(image->file);
 	mutex_lock(&image->bounce_lock);
 	page = image->bounce ?: mempool_alloc(&shared, GFP_NOIO);
 	bounce = page_address(page);
@@ -90,6 +89,8 @@ void floop_bounce(struct floop_io *io)
 	if (page != image->bounce)
 		mempool_free(page, &shared);
 	mutex_unlock(&image->bounce_lock);
+	if (write && !image->is_bdev)
+		file_end_write(image->file);
 
 	if (io->done < size) {
 		floop_rw_end(io, ret, NULL);

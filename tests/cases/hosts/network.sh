@@ -25,7 +25,7 @@ stop_ksmbd() {
 
 # no_ksmbd - is it gone, but for whoever hasn't waited for it yet?
 no_ksmbd() {
-	! ps -C ksmbd.mountd -o stat= | grep -q "^[^Z]"
+	[ -z "$(ps -C ksmbd.mountd -o stat= | sed /^Z/d)" ]
 }
 
 stop_diod() {
