@@ -173,8 +173,9 @@ class Machine:
 
     def map_nothing(self):
         """Most cases are about the file path; the others turn mapping on (map_images)."""
-        with contextlib.suppress(FileNotFoundError):  # of ours alone
-            pathlib.Path(f"/sys/module/{self.module}/parameters/mapping").write_text("N")
+        mapping = pathlib.Path(f"/sys/module/{self.module}/parameters/mapping")
+        if mapping.exists():  # of ours alone
+            mapping.write_text("N")
 
     def module_file(self):
         return f"{self.project}/build/modules/{os.uname().release}/{self.module}.ko"
