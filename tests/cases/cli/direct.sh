@@ -36,6 +36,7 @@ gpt=$(mkimage 16M "$MNT/gpt")
 echo 'type=linux' | sfdisk -q --label gpt "$gpt"
 matches "content" "$(whether "$gpt")" "false 512 *holds a GPT made for 512-byte sectors*"
 odd=$(mkimage $(((16 << 20) + 512)) "$MNT/odd")
+mkfs.ext4 -q -b 4096 "$odd"
 matches "size" "$(whether "$odd")" "false 512 *last 512 bytes would be lost*"
 
 ends_with 7 "floop: $blank: no direct I/O: *offset 512*; --direct auto attaches it buffered" \
