@@ -150,7 +150,7 @@ static void run_work(struct floop_lanes *lanes,
 		     struct workqueue_struct *const *own,
 		     struct workqueue_struct *shared, struct work_struct *work)
 {
-	/* Pairs with smp_store_release() in make_work(). */
+	/* Pairs with smp_store_release() in make_workqueues(). */
 	struct workqueue_struct *wq = smp_load_acquire(own);
 
 	if (unlikely(!wq)) {
