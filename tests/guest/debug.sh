@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# For cases with `# module: debug`: `. tests/guest/debug.sh` after lib.sh.
+# For cases with `# module: debug`, or with the module loaded otherwise:
+# `. tests/guest/debug.sh` after lib.sh.
 
-# load_module FILE - in place of the one that is loaded
+# load_module FILE [PARAMETER=VALUE]... - in place of the one that is loaded
 load_module() {
 	rmmod "$MODULE"
-	insmod "$1"
+	insmod "$@"
 	wait_until 30 test -e "$CTL"
 	udev_settle
 }

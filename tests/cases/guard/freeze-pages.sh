@@ -10,9 +10,7 @@
 
 # With room for one worker, one that waits is enough
 later load_module "$MODULE_FILE"
-rmmod "$MODULE"
-insmod "$MODULE_FILE" hw_queue_depth=1
-wait_until 30 test -e "$CTL"
+load_module "$MODULE_FILE" hw_queue_depth=1
 . tests/guest/guard.sh
 programs loopdev pattern uncounted
 

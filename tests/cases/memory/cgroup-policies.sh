@@ -4,13 +4,12 @@
 # modes: side-by-side
 . tests/guest/lib.sh
 . tests/programs/lib.sh
+. tests/guest/cgroups.sh
 programs loopdev pattern
 
-[ -e /sys/fs/cgroup/cgroup.controllers ] || mount -t cgroup2 cgroup2 /sys/fs/cgroup
-echo "+io" >/sys/fs/cgroup/cgroup.subtree_control
-group=/sys/fs/cgroup/policies
-mkdir "$group"
-later rmdir "$group"
+mount_cgroups
+make_groups policies
+group=$CGROUPS/policies
 on_disk ext4
 pattern write -q "$MNT/image" 8M
 dev=$(loop_attach direct "$MNT/image")
@@ -18,10 +17,10 @@ later detach "$dev"
 number=$(<"/sys/block/${dev#/dev/}/dev")
 
 # reads - in the cgroup
-reads() (
-	echo "$BASHPID" >"$group/cgroup.procs"
-	exec dd if="$dev" of=/dev/null bs=64k count=8 iflag=direct status=none
-)
+reads() {
+	in_group policies \
+		dd if="$dev" of=/dev/null bs=64k count=8 iflag=direct status=none
+}
 
 echo "$number rbps=4096" >"$group/io.max"
 reads &
@@ -33,4 +32,4 @@ echo "$number rbps=max" >"$group/io.max"
 wait "$slow"
 
 refused "io.cost" "*not supported*" \
-	bash -c "echo '$number enable=1' >/sys/fs/cgroup/io.cost.qos"
+	bash -c "echo '$number enable=1' >$CGROUPS/io.cost.qos"

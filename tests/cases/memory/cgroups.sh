@@ -6,22 +6,8 @@
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh
+. tests/guest/cgroups.sh
 programs loopdev pattern
-
-mount_cgroups() {
-	[ -e /sys/fs/cgroup/cgroup.controllers ] || mount -t cgroup2 cgroup2 /sys/fs/cgroup
-	echo "+io +memory" >/sys/fs/cgroup/cgroup.subtree_control
-}
-
-# in_group NAME COMMAND...
-in_group() {
-	local group=/sys/fs/cgroup/$1
-	shift
-	(
-		echo "$BASHPID" >"$group/cgroup.procs"
-		exec "$@"
-	)
-}
 
 # io_of GROUP rbytes|wbytes - of the disk
 io_of() {
@@ -36,10 +22,7 @@ charged() {
 }
 
 mount_cgroups
-for group in first second; do
-	mkdir "/sys/fs/cgroup/$group"
-	later rmdir "/sys/fs/cgroup/$group"
-done
+make_groups first second
 on_disk ext4
 disk=$(the_disk 1)
 number=$(cat "/sys/block/${disk#/dev/}/dev")

@@ -6,30 +6,17 @@
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh
+. tests/guest/cgroups.sh
 . tests/guest/debug.sh
 
 # As few workers as two waiting readers take
 later load_module "$MODULE_FILE"
-rmmod "$MODULE"
-insmod "$MODULE_FILE" hw_queue_depth=4
-wait_until 30 test -e "$CTL"
+load_module "$MODULE_FILE" hw_queue_depth=4
 programs loopdev
 
-[ -e /sys/fs/cgroup/cgroup.controllers ] || mount -t cgroup2 cgroup2 /sys/fs/cgroup
-echo "+io +memory" >/sys/fs/cgroup/cgroup.subtree_control
-groups=(/sys/fs/cgroup/reader{1..64})
-mkdir "${groups[@]}"
-later rmdir "${groups[@]}"
-
-# in_group FOLDER COMMAND...
-in_group() {
-	local group=$1
-	shift
-	(
-		echo "$BASHPID" >"$group/cgroup.procs"
-		exec "$@"
-	)
-}
+mount_cgroups
+groups=(reader{1..64})
+make_groups "${groups[@]}"
 
 on_disk ext4
 disk=$(the_disk 1)
@@ -45,12 +32,12 @@ throttled=("${groups[@]:0:4}")
 let_them() {
 	local group
 	for group in "${throttled[@]}"; do
-		echo "$number rbps=max" >"$group/io.max"
+		echo "$number rbps=max" >"$CGROUPS/$group/io.max"
 	done
 }
 hogs=()
 for group in "${throttled[@]}"; do
-	echo "$number rbps=4096" >"$group/io.max"
+	echo "$number rbps=4096" >"$CGROUPS/$group/io.max"
 	in_group "$group" fio --name=hog --filename="$dev" --readonly --rw=randread \
 		--direct=1 --bs=4k --ioengine=libaio --iodepth=64 --size=64m \
 		--io_size=8m --norandommap >/dev/null &
@@ -71,7 +58,7 @@ worst = 0.0
 for number, group in enumerate(groups):
     reader, writer = os.pipe()
     if not os.fork():
-        with open(f"{group}/cgroup.procs", "w") as file:
+        with open(f"/sys/fs/cgroup/{group}/cgroup.procs", "w") as file:
             file.write(str(os.getpid()))
         block = mmap.mmap(-1, 4096)
         fd = os.open(device, os.O_RDONLY | os.O_DIRECT)

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# For cases about cgroups: `. tests/guest/cgroups.sh` after lib.sh.
+
+CGROUPS=/sys/fs/cgroup
+
+# mount_cgroups - with controllers for I/O and memory
+mount_cgroups() {
+	[ -e $CGROUPS/cgroup.controllers ] || mount -t cgroup2 cgroup2 $CGROUPS
+	echo "+io +memory" >$CGROUPS/cgroup.subtree_control
+}
+
+# make_groups NAME... - until the end of the case
+make_groups() {
+	local groups=("${@/#/$CGROUPS/}")
+	mkdir "${groups[@]}"
+	later rmdir "${groups[@]}"
+}
+
+# in_group NAME COMMAND...
+in_group() {
+	local group=$CGROUPS/$1
+	shift
+	(
+		echo "$BASHPID" >"$group/cgroup.procs"
+		exec "$@"
+	)
+}
