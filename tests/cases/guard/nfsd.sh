@@ -8,24 +8,10 @@
 . tests/guest/lib.sh
 . tests/programs/lib.sh
 . tests/guest/guard.sh
+. tests/guest/nfs.sh
 programs loopdev pattern other keeper
 
-stop_nfsd() {
-	exportfs -au || true
-	rpc.nfsd 0 || true
-	killall -q nfsdcld rpc.mountd rpcbind || true
-}
-
-ip link set lo up
-modprobe nfsd
-mount_at nfsd /proc/fs/nfsd -t nfsd
-mount_at sunrpc /run/rpc_pipefs -t rpc_pipefs
-mkdir -p /run/rpcbind /var/lib/nfs/nfsdcld
-later stop_nfsd
-rpcbind -w
-rpc.mountd
-# It knows of no clients of an earlier life, so none is waited for
-nfsdcld
+ready_nfsd
 
 for fs in ext4 xfs; do
 	rpc.nfsd 2

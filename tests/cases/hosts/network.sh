@@ -8,15 +8,10 @@
 . tests/guest/lib.sh
 . tests/guest/images.sh
 . tests/guest/hosts.sh
+. tests/guest/nfs.sh
 
 noise "$WORK/noise" 2
 ip link set lo up
-
-stop_nfsd() {
-	exportfs -au
-	rpc.nfsd 0
-	killall -q nfsdcld rpc.mountd rpcbind
-}
 
 stop_ksmbd() {
 	ksmbd.control --shutdown || killall ksmbd.mountd
@@ -34,15 +29,7 @@ stop_diod() {
 }
 
 serve_nfs() {
-	modprobe nfsd
-	mount_at nfsd /proc/fs/nfsd -t nfsd
-	mount_at sunrpc /run/rpc_pipefs -t rpc_pipefs
-	mkdir -p /run/rpcbind /var/lib/nfs/nfsdcld
-	later stop_nfsd
-	rpcbind -w
-	rpc.mountd
-	# It knows of no clients of an earlier life, so none is waited for
-	nfsdcld
+	ready_nfsd
 	rpc.nfsd 2
 }
 

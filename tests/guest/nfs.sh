@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# For cases that export files by NFS: `. tests/guest/nfs.sh` after lib.sh.
+
+stop_nfsd() {
+	exportfs -au
+	rpc.nfsd 0
+	killall -q nfsdcld rpc.mountd rpcbind
+}
+
+# ready_nfsd - all but nfsd's own threads (rpc.nfsd N), until the end of the case
+ready_nfsd() {
+	ip link set lo up
+	modprobe nfsd
+	mount_at nfsd /proc/fs/nfsd -t nfsd
+	mount_at sunrpc /run/rpc_pipefs -t rpc_pipefs
+	mkdir -p /run/rpcbind /var/lib/nfs/nfsdcld
+	later stop_nfsd
+	rpcbind -w
+	rpc.mountd
+	# It knows of no clients of an earlier life, so none is waited for
+	nfsdcld
+}
