@@ -10,6 +10,7 @@
 #include <linux/module.h>
 #include <linux/pagemap.h>
 
+#include "close.h"
 #include "compat.h"
 #include "config.h"
 #include "device.h"
@@ -391,7 +392,7 @@ void floop_clear(struct floop_device *dev)
 	dev->flags = 0;
 	if (!floop_device_scans_always())
 		set_bit(GD_SUPPRESS_PART_SCAN, &disk->state);
-	floop_image_close(image);
+	floop_close(image);
 	WRITE_ONCE(dev->state, FLOOP_UNBOUND);
 	module_put(THIS_MODULE);
 }

@@ -21,6 +21,7 @@
 #include <linux/pagemap.h>
 #include <linux/rwsem.h>
 #include <linux/sched/mm.h>
+#include <linux/sizes.h>
 
 #include "device.h"
 #include "fill.h"
@@ -37,6 +38,8 @@
 #define RETRY_LAST	msecs_to_jiffies(1000)
 /* Changes come in bursts (fstrim): how long after one to wait for the next. */
 #define PAUSE_LINGERS	msecs_to_jiffies(50)
+/* How much to write back at a time, at least. */
+#define PIECE_LEAST	SZ_16M
 
 /*
  * A broken epoch drains here, and others wait for that. All images share its
@@ -234,6 +237,26 @@ static void users_gone(struct percpu_ref *users)
 	spin_unlock_irqrestore(&guard->lock, flags);
 }
 
+/*
+ * In pieces, so that who stops the guard meanwhile doesn't wait for all of a
+ * large image. What goes wrong is left to the fsync that follows.
+ */
+static void write_back(struct floop_guard *guard)
+{
+	struct address_space *mapping = guard->mapping;
+	loff_t size = i_size_read(mapping->host), pos;
+	loff_t piece = max_t(loff_t, PIECE_LEAST, size >> 12);
+
+	for (pos = 0; pos < size; pos += piece) {
+		if (!mapping_tagged(mapping, PAGECACHE_TAG_DIRTY) ||
+		    !READ_ONCE(guard->wanted))
+			break;
+		filemap_fdatawrite_range(mapping, pos, pos + piece - 1);
+		filemap_fdatawait_range_keep_errors(mapping, pos,
+						    pos + piece - 1);
+	}
+}
+
 /* With the lease: nothing of the image is in memory only, or to be believed. */
 static enum floop_unmapped settle(struct floop_image *image)
 {
@@ -242,6 +265,9 @@ static enum floop_unmapped settle(struct floop_image *image)
 	guard->aops = READ_ONCE(guard->mapping->a_ops);
 	if (floop_fit_is_special(image))
 		return FLOOP_UNMAPPED_FILE;
+	write_back(guard);
+	if (!READ_ONCE(guard->wanted))
+		return FLOOP_UNMAPPED_OFF;
 	if (floop_image_make_durable(image) ||
 	    invalidate_inode_pages2(guard->mapping))
 		return FLOOP_UNMAPPED_CACHED;
@@ -621,6 +647,38 @@ void floop_guard_start(struct floop_image *image, bool wanted)
 	spin_unlock_irq(&guard->lock);
 }
 
+static bool quit(struct delayed_work *work)
+{
+	disable_delayed_work(work);
+	return work_busy(&work->work) & WORK_BUSY_RUNNING;
+}
+
+/**
+ * floop_guard_quit() - begin nothing any more
+ * @image: the image, to be closed next; no I/O is in flight, and none comes
+ *
+ * Context: Process context. Doesn't wait.
+ * Return: true if something runs that may wait for the file system, or has to
+ * do so yet: floop_guard_stop() would wait for that.
+ */
+bool floop_guard_quit(struct floop_image *image)
+{
+	struct floop_guard *guard = &image->guard;
+	bool busy;
+
+	spin_lock_irq(&guard->lock);
+	WRITE_ONCE(guard->wanted, false);
+	spin_unlock_irq(&guard->lock);
+
+	busy = quit(&guard->begin_work);
+	busy |= quit(&guard->resume_work);
+	busy |= quit(&guard->pages_work);
+	busy |= quit(&image->fill.work);
+	disable_work(&guard->hold_work);
+	busy |= work_busy(&guard->hold_work) & WORK_BUSY_RUNNING;
+	return busy || floop_times_are_due(&image->times);
+}
+
 /**
  * floop_guard_stop() - stop mapping, and wait for mapped I/O
  * @image: the image
@@ -637,7 +695,7 @@ void floop_guard_stop(struct floop_image *image)
 
 	spin_lock_irq(&guard->lock);
 	running = guard->state != FLOOP_GUARD_OFF;
-	guard->wanted = false;
+	WRITE_ONCE(guard->wanted, false);
 	spin_unlock_irq(&guard->lock);
 	if (!running)
 		return;

@@ -159,6 +159,7 @@ void floop_guard_exit(void);
 int floop_guard_make(struct floop_image *image);
 void floop_guard_free(struct floop_image *image);
 void floop_guard_start(struct floop_image *image, bool wanted);
+bool floop_guard_quit(struct floop_image *image);
 void floop_guard_stop(struct floop_image *image);
 bool floop_guard_break(struct floop_image *image);
 bool floop_guard_is_exposed(struct floop_guard *guard);

@@ -27,6 +27,18 @@ void floop_times_touch(struct floop_image *image);
 void floop_times_settle(struct floop_image *image);
 
 /**
+ * floop_times_are_due() - is there something to bring up to date?
+ * @times: the times of an image
+ *
+ * Context: Any.
+ * Return: true if mapped writes came since, or it is being done.
+ */
+static inline bool floop_times_are_due(struct floop_times *times)
+{
+	return READ_ONCE(times->due) || work_busy(&times->work.work);
+}
+
+/**
  * floop_times_wrote() - a mapped write has come
  * @times: the times of its image
  *

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Letting go of an image at the last close of its device. The block layer holds
+ * the disk's open_mutex there, for which everybody waits who looks at the
+ * device, and the guard may be in the middle of an fsync. So a worker waits for
+ * that, and the device is free meanwhile.
+ *
+ * Who detaches a device unmounts the image's file system next. They wait for the
+ * worker, too, but only for a while, without any lock, and if they let
+ * themselves be killed: on their way back to user space, where the files that
+ * they have closed are released.
+ */
+#include <linux/anon_inodes.h>
+#include <linux/blkdev.h>
+#include <linux/completion.h>
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/module.h>
+#include <linux/refcount.h>
+#include <linux/slab.h>
+
+#include "close.h"
+#include "device.h"
+#include "guard.h"
+#include "image.h"
+#include "names.h"
+
+/* A disk that has not written a piece of an image by then is out of order. */
+#define WAIT_MOST	(10 * HZ)
+
+/**
+ * struct closing - an image that is still in use
+ * @image: the image
+ * @work: waits until it isn't
+ * @done: its file is released
+ * @refs: the work, and whoever waits for it
+ */
+struct closing {
+	struct floop_image *image;
+	struct delayed_work work;
+	struct completion done;
+	refcount_t refs;
+};
+
+static void put_closing(struct closing *closing)
+{
+	if (refcount_dec_and_test(&closing->refs))
+		kfree(closing);
+}
+
+static void close_work(struct work_struct *work)
+{
+	struct closing *closing = container_of(to_delayed_work(work),
+					       struct closing, work);
+	struct gendisk *disk = closing->image->dev->disk;
+
+	floop_image_close(closing->image);
+	/* A worker's fput() leaves the file to another one. */
+	flush_delayed_fput();
+	complete_all(&closing->done);
+	put_closing(closing);
+	put_disk(disk);
+	/* floop_guard_exit() waits for the rest of this. */
+	module_put(THIS_MODULE);
+}
+
+/* The release of a file that has been made for that. */
+static int wait_closed(struct inode *inode, struct file *file)
+{
+	struct closing *closing = file->private_data;
+
+	/* A kernel thread goes on to release other files. */
+	if (!(current->flags & PF_KTHREAD))
+		wait_for_completion_killable_timeout(&closing->done, WAIT_MOST);
+	put_closing(closing);
+	return 0;
+}
+
+static const struct file_operations wait_fops = {
+	.owner	 = THIS_MODULE,
+	.release = wait_closed,
+};
+
+/* Without memory for the file nobody waits. */
+static void wait_on_return(struct closing *closing)
+{
+	struct file *file;
+
+	file = anon_inode_getfile("[" FLOOP_NAME "]", &wait_fops, closing,
+				  O_RDONLY);
+	if (IS_ERR(file))
+		put_closing(closing);
+	else
+		fput(file);
+}
+
+/**
+ * floop_close() - let go of an image without waiting for its file system
+ * @image: the image of a device that nobody has open; no I/O is in flight
+ *
+ * Context: Process context, with the disk's open_mutex held. Waits for the file
+ * system only where there is no memory.
+ */
+void floop_close(struct floop_image *image)
+{
+	struct closing *closing;
+
+	if (!floop_guard_quit(image)) {
+		floop_image_close(image);
+		return;
+	}
+	closing = kzalloc(sizeof(*closing), GFP_KERNEL);
+	if (!closing) {
+		floop_image_close(image);
+		return;
+	}
+	closing->image = image;
+	init_completion(&closing->done);
+	refcount_set(&closing->refs, 2);
+	INIT_DELAYED_WORK(&closing->work, close_work);
+	/* The image keeps to its device until it is closed. */
+	get_device(disk_to_dev(image->dev->disk));
+	/* The caller's, who has the device open, is there as well. */
+	__module_get(THIS_MODULE);
+	floop_guard_queue(&closing->work, 0);
+	wait_on_return(closing);
+}

@@ -1,0 +1,60 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: the last close of a device doesn't wait for the image's file system, though the guard does: others open the device and attach another image to it meanwhile, and who detaches it can be killed. Without a fault, they can unmount the file system as soon as they have detached
+# cpus: 2
+# timeout: 400
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+. tests/guest/guard.sh
+programs loopdev pattern
+
+# The guard's background work is in an fsync, or before it
+waits_for_disk() {
+	grep -l "begin_work" /proc/[0-9]*/stack 2>/dev/null | grep -q .
+}
+
+# hang_guard - the disk hangs, with the guard of $dev in the middle of writing
+# to it
+hang_guard() {
+	wait_mapped "$dev"
+	udev_settle
+	dmsetup suspend --noflush --nolockfs below
+	# Without O_TRUNC, and no fsync: pages only
+	check "$fs: another writes to the image" dd if=/dev/zero \
+		of="$MNT/image" bs=64k count=1 conv=notrunc status=none
+	wait_until 30 waits_for_disk
+}
+
+truncate -s 8M "$WORK/another"
+for fs in ext4 xfs; do
+	begin_mapped "$fs" 4M
+	later dmsetup resume below
+	number=${dev#"/dev/$PREFIX"}
+
+	hang_guard
+	loopdev detach "$dev" &
+	detacher=$!
+	wait_until 20 unbound "$dev"
+	check "$fs: others open it" timeout 20 blockdev --getsize64 "$dev"
+	check "$fs: and attach another" timeout 20 \
+		loopdev attach -n "$number" "$WORK/another"
+	check "$fs: which is there" timeout 20 cmp -n 8M "$dev" /dev/zero
+	check "$fs: and is detached" timeout 20 loopdev detach "$dev"
+	waits_for_disk || fail "$fs: the guard didn't wait for the disk"
+	kill "$detacher" 2>/dev/null || true
+	wait "$detacher" 2>/dev/null || true
+	waits_for_disk || fail "$fs: who detaches waited for the disk"
+	dmsetup resume below
+	wait_until 20 umount "$MNT"
+
+	mount_at /dev/mapper/below "$MNT"
+	dev=$(attach "$MNT/image")
+	hang_guard
+	detach "$dev" &
+	detacher=$!
+	wait_until 20 unbound "$dev"
+	dmsetup resume below
+	wait "$detacher" || fail "$fs: it was not detached"
+	check "$fs: the file system is free" umount "$MNT"
+	end_fs
+done
