@@ -6,7 +6,7 @@ import time
 from . import peers, places
 from .places import MIB, forget_all, make_fs, mounted, write_pieces
 from .section import Measure, Section, Table
-from .shell import Failed, read, run
+from .shell import Failed, run
 
 SIZE, QUICK_SIZE = 10240 * MIB, 1024 * MIB
 EXTENTS, QUICK_EXTENTS = 500_000, 20_000
@@ -37,16 +37,19 @@ def once(peer, image, size):
     started = time.monotonic()
     device = peer.attach(image, None)
     try:
-        where = peers.folder(device)
-        while (mapped := int(read(f"{where}/mapped_bytes"))) < size:
+        while (mapped := peers.stat(device)["mapped_bytes"]) < size:
             if time.monotonic() - started > LONGEST:
                 raise Failed(f"{mapped} of {size} bytes mapped after {LONGEST} s")
             time.sleep(0.01)
         seconds = time.monotonic() - started
-        extents, memory = (int(read(f"{where}/mapped_{what}")) for what in ("extents", "memory"))
+        found = peers.stat(device)
     finally:
         peer.detach(device)
-    return {"seconds": seconds, "extents": extents, "KiB": memory / 1024}
+    return {
+        "seconds": seconds,
+        "extents": found["mapped_extents"],
+        "KiB": found["mapped_memory"] / 1024,
+    }
 
 
 def measure_all(bench):

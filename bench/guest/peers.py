@@ -147,6 +147,12 @@ def folder(device):
     return f"/sys/block/{os.path.basename(device)}/loop"
 
 
+def stat(device):
+    """The numbers of floop's loop/stat."""
+    lines = read(f"{folder(device)}/stat").splitlines()
+    return {name: int(value) for name, value in map(str.split, lines)}
+
+
 def can_be_mapped(image):
     return run("findmnt", "-nro", "FSTYPE", "-T", image).strip() in ("ext4", "xfs")
 
@@ -156,7 +162,7 @@ def wait_until_mapped(device, image):
     found = os.stat(image)
     size, before = min(found.st_size, found.st_blocks * 512), -1
     for _ in range(200):
-        now = int(read(f"{folder(device)}/mapped_bytes"))
+        now = stat(device)["mapped_bytes"]
         if now == before >= size * 3 // 4:
             return
         before = now

@@ -63,10 +63,14 @@ pub struct Mapping {
 impl Mapping {
     /// Of a device; `None` if its driver has no such thing, or nothing is attached.
     pub fn of(device: Device) -> Option<Self> {
-        let number = |name: &str| device.number_attribute(&format!("loop/{name}"));
+        let stat = device.attribute("loop/stat")?.into_string().ok()?;
+        let number = |name: &str| -> Option<u64> {
+            let mut lines = stat.lines().filter_map(|line| line.split_once(' '));
+            lines.find(|(word, _)| *word == name)?.1.parse().ok()
+        };
         let said = device.attribute("loop/mapped_reason")?.to_string_lossy().into_owned();
         Some(Self {
-            wanted: number("mapping")? != 0,
+            wanted: device.number_attribute("loop/mapping")? != 0,
             reason: (said != MAPPED).then_some(said),
             bytes: number("mapped_bytes")?,
             extents: number("mapped_extents")?,

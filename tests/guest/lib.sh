@@ -170,6 +170,14 @@ attr() {
 	echo "$(<"/sys/block/${1#/dev/}/$2")"
 }
 
+# stat_of DEVICE NAME - a number of its loop/stat: mapped_bytes, ios_file..
+stat_of() {
+	local name value
+	while read -r name value; do
+		[ "$name" != "$2" ] || echo "$value"
+	done <"/sys/block/${1#/dev/}/loop/stat"
+}
+
 # dio DEVICE - 1 if its I/O is direct
 dio() {
 	attr "$1" loop/dio

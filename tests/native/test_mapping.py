@@ -34,6 +34,8 @@ FIELDS = [
     "ios_mapped",
     "ios_file",
 ]
+# Those that are lines of loop/stat
+STAT = [name for name in FIELDS if name not in ("mapped", "mapping", "mapped_reason")]
 
 
 def nothing_said(status):
@@ -114,6 +116,8 @@ def served(folder):
         said = {"driver": "floop", **attributes}
         for name in os.listdir(real):
             said[name] = attribute(device, f"loop/{name}")
+        numbers = [f"{name} {said.pop(name)}\n" for name in STAT if name in said]
+        (fake / "stat").write_text("".join(numbers))
         for name, value in said.items():
             (fake / name).write_text(f"{value}\n")
         return private(f"mount --bind {fake} {real}")

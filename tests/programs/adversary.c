@@ -40,6 +40,7 @@
 #include <linux/falloc.h>
 
 #include "adversary/adversary.h"
+#include "loopstat.h"
 
 uint64_t run;
 struct arena *arena;
@@ -414,6 +415,15 @@ static uint64_t read_attr(const char *name)
 	return strtoull(buf, NULL, 0);
 }
 
+static uint64_t read_stat(const char *name)
+{
+	uint64_t n;
+
+	if (!loopstat(sysfs, name, &n))
+		fail("%s/stat: no %s", sysfs, name);
+	return n;
+}
+
 static void write_attr(const char *name, const char *value)
 {
 	char path[300];
@@ -448,7 +458,7 @@ static void unshare_image(void)
 
 static bool is_mapped(uint64_t enough)
 {
-	return read_attr("mapped") && read_attr("mapped_bytes") >= enough;
+	return read_attr("mapped") && read_stat("mapped_bytes") >= enough;
 }
 
 static void say_why_not(void)
@@ -462,7 +472,7 @@ static void say_why_not(void)
 		buf[strcspn(buf, "\n")] = 0;
 	close(fd);
 	printf("not mapped: %s (%ju bytes)\n", buf,
-	       (uintmax_t)read_attr("mapped_bytes"));
+	       (uintmax_t)read_stat("mapped_bytes"));
 }
 
 static bool wait_mapped(uint64_t enough)
@@ -545,9 +555,9 @@ static void mapped_burst(struct rng *r, uint64_t allowed)
 	enum gate gate = uncounted_only || below(r, 2) ? UNCOUNTED : ANY;
 
 	wait_mapped(below(r, 4) ? place.size / 4 : below(r, 2));
-	enough = read_attr("ios_mapped") + below(r, 40);
+	enough = read_stat("ios_mapped") + below(r, 40);
 	for (begin = seconds(); seconds() < begin + 0.2;) {
-		if (read_attr("ios_mapped") >= enough)
+		if (read_stat("ios_mapped") >= enough)
 			break;
 		usleep(1000);
 	}
@@ -584,8 +594,8 @@ static void round_of(struct rng *r, uint64_t allowed)
 	do {
 		mapped_burst(r, allowed);
 	} while (seconds() < until);
-	ios[0] += read_attr("ios_mapped");
-	ios[1] += read_attr("ios_file");
+	ios[0] += read_stat("ios_mapped");
+	ios[1] += read_stat("ios_file");
 	device_detach();
 	arena->attached = false;
 }

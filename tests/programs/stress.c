@@ -40,6 +40,7 @@
 #include <sys/xattr.h>
 
 #include "common.h"
+#include "loopstat.h"
 
 #define IMAGES 6
 #define IMAGE_SIZE (4 << 20)
@@ -982,25 +983,18 @@ static void share_blocks(void)
 
 static uint64_t counter(unsigned int dev, const char *name)
 {
-	char path[128], buf[32] = "";
-	int fd;
+	char folder[128];
+	uint64_t n;
 
-	sys_path(path, sizeof(path), dev, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	if (read(fd, buf, sizeof(buf) - 1) < 0)
-		*buf = '\0';
-	close(fd);
-	return strtoull(buf, NULL, 10);
+	sys_path(folder, sizeof(folder), dev, "loop");
+	return loopstat(folder, name, &n) ? n : 0;
 }
 
 /* They begin anew with each image: what has gone since the last look is lost. */
 static void watch(void)
 {
 	static const char * const names[] = {
-		"loop/epochs_begun", "loop/epochs_broken", "loop/ios_mapped",
-		"loop/ios_file",
+		"epochs_begun", "epochs_broken", "ios_mapped", "ios_file",
 	};
 	static uint64_t last[256][4];
 	uint64_t *sums = (uint64_t *)seen, now;

@@ -41,6 +41,7 @@
 #include <sys/uio.h>
 
 #include "common.h"
+#include "loopstat.h"
 #include "stamp.h"
 
 #define BLOCK 4096U		/* what is moved: a multiple of any file system's block */
@@ -994,6 +995,15 @@ static uint64_t read_attr(const char *name)
 	return strtoull(buf, NULL, 0);
 }
 
+static uint64_t read_stat(const char *name)
+{
+	uint64_t n;
+
+	if (!loopstat(sysfs, name, &n))
+		fail("%s/stat: no %s", sysfs, name);
+	return n;
+}
+
 static int op_mapping(struct hostile *h)
 {
 	(void)h;
@@ -1210,7 +1220,7 @@ static void wait_mapped(uint64_t enough)
 	double start = seconds(), ask = start + 0.15, now;
 
 	calm = true;
-	while ((now = seconds()) < start + 1.5 && !(read_attr("mapped") && read_attr("mapped_bytes") >= enough)) {
+	while ((now = seconds()) < start + 1.5 && !(read_attr("mapped") && read_stat("mapped_bytes") >= enough)) {
 		/* It waits longer and longer to try again; from the start, it doesn't. */
 		if (now > ask && !read_attr("mapped")) {
 			write_attr("mapping", "0");
@@ -1232,9 +1242,9 @@ static void burst(struct rng *r, unsigned int allowed)
 
 	/* At times in the middle of being mapped. */
 	wait_mapped(at_once ? 0 : below(r, 4) ? size / 4 : below(r, 2));
-	mapped = read_attr("ios_mapped");
+	mapped = read_stat("ios_mapped");
 	ios = !at_once && below(r, 5) ? below(r, 60) : 0;
-	for (start = seconds(); read_attr("ios_mapped") < mapped + ios && seconds() < start + 0.2;)
+	for (start = seconds(); read_stat("ios_mapped") < mapped + ios && seconds() < start + 0.2;)
 		usleep(1000);
 
 	/* Two times in three one thing only, and nothing that breaks the lease before it. */
@@ -1328,12 +1338,12 @@ static void find_out(void)
 
 static void report(double took, const uint64_t *before)
 {
-	uint64_t mapped = read_attr("ios_mapped") - before[0], file = read_attr("ios_file") - before[1];
+	uint64_t mapped = read_stat("ios_mapped") - before[0], file = read_stat("ios_file") - before[1];
 	unsigned int i;
 
 	printf("%.1f s: %lu hostile operations (%.0f a second) in %lu bursts; epochs: %ju begun, %ju broken\n", took, operations,
-	       (double)operations / took, bursts, (uintmax_t)(read_attr("epochs_begun") - before[2]),
-	       (uintmax_t)(read_attr("epochs_broken") - before[3]));
+	       (double)operations / took, bursts, (uintmax_t)(read_stat("epochs_begun") - before[2]),
+	       (uintmax_t)(read_stat("epochs_broken") - before[3]));
 	printf("I/O: %lu reads, %lu writes (%lu FUA), %lu flushes, %lu discards, %lu NOWAIT (%lu again), %.0f a second; mapped %ju, by the file %ju: %ju%%\n",
 	       reads, writes, fuas, flushes, discards, nowaits, agains, (double)(reads + writes + flushes + discards) / took,
 	       (uintmax_t)mapped, (uintmax_t)file, (uintmax_t)(mapped * 100 / (mapped + file + 1)));
@@ -1345,7 +1355,7 @@ static void report(double took, const uint64_t *before)
 			printf("  %-12s %8lu ok %8lu failed%s%s\n", ops[i].name, counts[i].ok, counts[i].failed,
 			       counts[i].failed ? ", the last: " : "", counts[i].failed ? strerrorname_np(counts[i].last) : "");
 	fflush(stdout);
-	if (!broken_rules && (!mapped || read_attr("epochs_broken") == before[3]))
+	if (!broken_rules && (!mapped || read_stat("epochs_broken") == before[3]))
 		fail("nothing was mapped, or nothing broken: such a run shows nothing");
 }
 
@@ -1429,10 +1439,10 @@ int main(int argc, char **argv)
 		die("torture: none of these operations can be had here");
 
 	r.state = mix(seed * 100 + 55);
-	before[0] = read_attr("ios_mapped");
-	before[1] = read_attr("ios_file");
-	before[2] = read_attr("epochs_begun");
-	before[3] = read_attr("epochs_broken");
+	before[0] = read_stat("ios_mapped");
+	before[1] = read_stat("ios_file");
+	before[2] = read_stat("epochs_begun");
+	before[3] = read_stat("epochs_broken");
 	begin = seconds();
 	pthread_create(&watchdog, NULL, watchdog_thread, NULL);
 	for (i = 0; i < jobs; i++)

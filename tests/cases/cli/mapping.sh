@@ -21,7 +21,7 @@ all_mapped() {
 
 # maps DEVICE BYTES
 maps() {
-	[ "$(attr "$1" loop/mapped_bytes)" = "$2" ]
+	[ "$(stat_of "$1" mapped_bytes)" = "$2" ]
 }
 
 reason_is() {
@@ -33,11 +33,9 @@ agrees() {
 	local name
 	udevadm settle
 	"$FLOOP" status --json "$1" >"$WORK/status"
-	for name in bytes extents memory; do
-		is "mapped_$name" "$(fields "mapped_$name" <"$WORK/status")" "$(attr "$1" "loop/mapped_$name")"
-	done
-	for name in epochs_begun epochs_broken ios_mapped ios_file; do
-		is "$name" "$(fields "$name" <"$WORK/status")" "$(attr "$1" "loop/$name")"
+	for name in mapped_bytes mapped_extents mapped_memory \
+		epochs_begun epochs_broken ios_mapped ios_file; do
+		is "$name" "$(fields "$name" <"$WORK/status")" "$(stat_of "$1" "$name")"
 	done
 	is "mapping" "$(fields mapping <"$WORK/status")" \
 		"$([ "$(attr "$1" loop/mapping)" = 1 ] && echo true || echo false)"
@@ -60,7 +58,7 @@ in_list() {
 # broken_and_back DEVICE IMAGE - another opener ends the mapping; it comes back when that is gone
 broken_and_back() {
 	local broken
-	broken=$(attr "$1" loop/epochs_broken)
+	broken=$(stat_of "$1" epochs_broken)
 	exec 5<"$2"
 	wait_until 20 reason_is "$1" "$someone_else"
 	wait_until 20 maps "$1" 0

@@ -21,12 +21,12 @@ for fs in ext4 xfs; do
 	dev=$(attach "$MNT/image")
 	begun=$SECONDS
 	full() {
-		mapped "$dev" && [ "$(attr "$dev" loop/mapped_extents)" -ge "$extents" ]
+		mapped "$dev" && [ "$(stat_of "$dev" mapped_extents)" -ge "$extents" ]
 	}
 	wait_until 300 full
-	is "$fs: extents of $extents, after $((SECONDS - begun)) s: in the map" "$(attr "$dev" loop/mapped_extents)" "$extents"
-	is "$fs: bytes mapped" "$(attr "$dev" loop/mapped_bytes)" $((extents * 4096))
-	bytes=$(attr "$dev" loop/mapped_memory)
+	is "$fs: extents of $extents, after $((SECONDS - begun)) s: in the map" "$(stat_of "$dev" mapped_extents)" "$extents"
+	is "$fs: bytes mapped" "$(stat_of "$dev" mapped_bytes)" $((extents * 4096))
+	bytes=$(stat_of "$dev" mapped_memory)
 	[ "$bytes" -le $((64 << 20)) ] || fail "$fs: the map takes $bytes bytes"
 	echo "ok: $fs: the map takes $bytes bytes"
 	was=$(ios "$dev" mapped)
@@ -42,13 +42,13 @@ dev=$(attach "$MNT/image")
 fits=$(((1 << 20) / 64))
 stands() {
 	local a b
-	a=$(attr "$dev" loop/mapped_extents)
+	a=$(stat_of "$dev" mapped_extents)
 	sleep 0.5
-	b=$(attr "$dev" loop/mapped_extents)
+	b=$(stat_of "$dev" mapped_extents)
 	[ "$a" -gt 0 ] && [ "$a" = "$b" ]
 }
 wait_until 100 stands
-count=$(attr "$dev" loop/mapped_extents)
+count=$(stat_of "$dev" mapped_extents)
 if [ "$count" -gt "$fits" ] || [ "$count" -lt $((fits * 9 / 10)) ]; then
 	fail "$fs: of $fits extents that fit $count are mapped"
 fi

@@ -50,9 +50,10 @@ for fs in ext4 xfs; do
 	mount_at /dev/mapper/below "$MNT"
 	dev=$(attach "$MNT/image")
 	hang_guard
-	detach "$dev" &
+	loopdev detach "$dev" &
 	detacher=$!
-	wait_until 20 unbound "$dev"
+	wait_until 20 waits_in "$detacher" wait_closed
+	is "$fs: the device is free" "$(bound "$dev" || echo yes)" yes
 	dmsetup resume below
 	wait "$detacher" || fail "$fs: it was not detached"
 	check "$fs: the file system is free" umount "$MNT"

@@ -19,9 +19,9 @@ power_meanwhile() {
 
 power_afterwards() {
 	local mapped file broken
-	mapped=$(attr "$1" loop/ios_mapped)
-	file=$(attr "$1" loop/ios_file)
-	broken=$(attr "$1" loop/epochs_broken)
+	mapped=$(stat_of "$1" ios_mapped)
+	file=$(stat_of "$1" ios_file)
+	broken=$(stat_of "$1" epochs_broken)
 	echo "I/O: $mapped mapped, $file through the file system; $broken epochs broken"
 	[ "$mapped" -gt 20 ] || fail "next to nothing was mapped"
 	[ "$file" -gt 10 ] || fail "next to nothing went through the file system"
