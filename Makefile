@@ -42,6 +42,11 @@ test-debug: cli setup
 	scripts/debug-kernel.sh stable
 	@$(VENV)/pytest tests --debug-kernel $(ARGS)
 
+## test-rt: the tests on a PREEMPT_RT kernel
+.PHONY: test-rt
+test-rt: cli setup
+	@$(VENV)/pytest tests/cases --kernel rt $(ARGS)
+
 ## test-catches: that the tests notice the bugs of tests/planted/ (takes long); ONLY="rule-drain ..."
 .PHONY: test-catches
 test-catches: cli setup

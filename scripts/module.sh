@@ -1,6 +1,6 @@
 #!/bin/bash
-# Usage: module.sh KVER [debug]. Build the module for the guest's kernel KVER (Debian's, or a debug
-# kernel), inside the guest root and from a copy of kernel/, into build/modules/KVER/{floop,loop}.ko;
+# Usage: module.sh KVER [debug]. Build the module for the guest's kernel KVER (Debian's, its
+# PREEMPT_RT kernel, or a debug kernel), inside the guest root and from a copy of kernel/, into build/modules/KVER/{floop,loop}.ko;
 # with "debug" into floop-debug.ko, whose guard can be told to break its rules (kernel/rules.h). Only
 # if its sources changed. What it was built from stays in KVER.build/, with debug information.
 
@@ -19,10 +19,11 @@ locked "module-$kver"
 
 headers=/lib/modules/$kver/build
 stamps=("$ROOT/floop/stamp")
-for debug in "$BUILD"/debug-kernel/*/; do
-	if [ "$(cat "$debug/release" 2> /dev/null)" = "$kver" ]; then
-		headers=${debug}linux
-		stamps=("${debug}stamp")
+for further in "$BUILD"/debug-kernel/*/ "$BUILD/rt/"; do
+	if [ "$(cat "$further/release" 2> /dev/null)" = "$kver" ]; then
+		headers=${further}linux
+		[ -e "$headers" ] || headers=${further}lib/modules/$kver/build
+		stamps=("${further}stamp")
 	fi
 done
 

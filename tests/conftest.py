@@ -6,7 +6,8 @@ root in a machine with the module loaded, and passes by exiting with 0. Its
 header comments say what it needs:
 
   # shows: what it proves, in one line         (the only one that must be there)
-  # kernels: lts stable                        default both
+  # kernels: lts stable                        default both; lts is rt, too: see
+                                               below
   # modes: side-by-side drop-in                default both; in-tree: see below
   # machines: lts-drop-in stable-side-by-side  instead of both: these will do,
                                                unless --everywhere
@@ -18,8 +19,8 @@ header comments say what it needs:
                                                busy host needs, not what it takes
   # init: systemd                            a Debian system with systemd and
                                                users' programs (./vm --systemd),
-                                               which may be rebooted; not on the
-                                               debug kernel
+                                               which may be rebooted; not on rt or
+                                               the debug kernel
   # module: debug                            floop-debug.ko is there, too, whose
                                                guard can be told to break its rules
   # debug: also | only | no                    part of `make test-debug`: also
@@ -34,6 +35,9 @@ Mode in-tree is the kernel's own loop driver, without any module of ours. With
 `--mode in-tree` every case runs there, to see that what it demands is what
 loop devices do, and without the option none. Cases that list their modes and
 leave out in-tree are about what only floop does.
+
+Kernel rt is PREEMPT_RT, of the LTS series: with `--kernel rt` the cases for lts
+run there, once, unless --everywhere, and without the option none.
 """
 
 import dataclasses
@@ -69,6 +73,8 @@ HEADERS = {
     "module": "",
 }
 KERNELS = ("lts", "stable")
+# Kernels that are others' for the cases
+SERIES = {"rt": "lts"}
 MODES = ("side-by-side", "drop-in", "in-tree")
 MODE_OPTIONS = {"side-by-side": [], "drop-in": ["--drop-in"], "in-tree": ["--no-module"]}
 # Environment variables that cases know: how long to go on, where random numbers begin, what to do.
@@ -78,7 +84,9 @@ DEBUG_SLOWER = 6  # how much longer a case may take on the debug kernel
 
 def pytest_addoption(parser):
     group = parser.getgroup("test machines")
-    group.addoption("--kernel", action="append", choices=KERNELS, help="only on this kernel")
+    group.addoption(
+        "--kernel", action="append", choices=(*KERNELS, *SERIES), help="only on this kernel"
+    )
     group.addoption("--mode", action="append", choices=MODES, help="only in this mode")
     group.addoption(
         "--everywhere",
@@ -144,7 +152,7 @@ def read_headers(path):
 class Needs:
     """What makes two cases need different machines."""
 
-    kernel: str  # lts, stable or debug
+    kernel: str  # lts, stable, rt or debug
     mode: str
     cpus: str
     memory: str
@@ -218,12 +226,22 @@ class CaseFile(pytest.File):
         if option.debug_kernel:
             if headers["debug"] == "no" or headers["init"]:
                 return []
-            # The modes differ in names, of which KASAN and lockdep know nothing.
-            modes = sorted({mode for _, mode in pairs}, reverse=True)
-            return [("debug", mode) for mode in (modes if option.everywhere else modes[:1])]
+            return [("debug", mode) for mode in self.once(pairs)]
         if headers["debug"] == "only":
             return []
-        return [pair for pair in pairs if not option.kernel or pair[0] in option.kernel]
+        chosen = [pair for pair in pairs if pair[0] in (option.kernel or KERNELS)]
+        for kernel in option.kernel or ():
+            if SERIES.get(kernel) in kernels and not headers["init"]:
+                chosen += [(kernel, mode) for mode in self.once(pairs)]
+        return chosen
+
+    def once(self, pairs):
+        """In which modes a case runs on a special kernel.
+
+        The modes differ in names, of which KASAN, lockdep and PREEMPT_RT know nothing.
+        """
+        modes = sorted({mode for _, mode in pairs}, reverse=True)
+        return modes if self.config.option.everywhere else modes[:1]
 
 
 class CaseFailed(Exception):
@@ -328,6 +346,8 @@ class Machine:
             release = PROJECT / "build/root/floop" / kernel
             if kernel == "debug":
                 release = PROJECT / "build/debug-kernel/stable/release"
+            elif kernel == "rt":
+                release = PROJECT / "build/rt/release"
             if release.exists():
                 release = release.read_text().strip()
                 commands.append([PROJECT / "scripts" / "module.sh", release, "debug"])
@@ -355,7 +375,7 @@ class Machine:
                 {
                     "project": str(PROJECT),
                     "results": str(self.folder),
-                    "kernel": self.needs.kernel,
+                    "kernel": SERIES.get(self.needs.kernel, self.needs.kernel),
                     "mode": self.needs.mode,
                     "slower": self.slower,
                     "init": self.needs.init,
@@ -555,7 +575,7 @@ def pytest_collection_finish(session):
     top = results_folder(session.config)
     session.machines = Machines(session.config.option.at_once)
     ordered = others
-    kernels = ("stable", "lts", "debug")
+    kernels = ("stable", "lts", "rt", "debug")
     for needs in sorted(groups, key=lambda n: (kernels.index(n.kernel), MODES.index(n.mode))):
         items = groups[needs]
         name = f"{len(session.machines.all) + 1}-{needs}"

@@ -204,6 +204,13 @@ def test_machines_and_options(project):
         f"all[debug-{mode}]" for mode in ("drop-in", "side-by-side")
     ]
     assert names("--mode", "in-tree", "-k", "all") == ["all[lts-in-tree]", "all[stable-in-tree]"]
+    assert names("--kernel", "rt") == sorted(
+        [
+            *(f"{case}[rt-side-by-side]" for case in ("all", "never")),
+            "one[rt-drop-in]",
+            "big[rt-drop-in]",
+        ]
+    )
     result = project.run("-k", "big or one")
     assert "8G" in result.stdout
     assert result.stdout.count("booting") == 2

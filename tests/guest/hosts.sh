@@ -27,7 +27,9 @@ kernel_has() {
 	if grep -qw "$2" /proc/filesystems; then
 		return 0
 	fi
-	config=$(grep -E "^(# )?CONFIG_$3[ =]" "/boot/config-$(uname -r)") ||
+	config=/boot/config-$(uname -r)
+	[ -e "$config" ] || config=/lib/modules/$(uname -r)/config
+	config=$(grep -E "^(# )?CONFIG_$3[ =]" "$config") ||
 		config="there is no CONFIG_$3"
 	[[ $config != *=[my] ]] ||
 		fail "$1: $config, and modprobe finds nothing"

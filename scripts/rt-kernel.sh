@@ -1,0 +1,50 @@
+#!/bin/bash
+# Fetch Debian's PREEMPT_RT kernel of the LTS series, and its headers, into
+# build/rt; again only when the guest root was made anew. The packages are not
+# installed in the guest root: few runs need them.
+
+. "$(dirname "$0")/lib.sh"
+locked rt-kernel
+
+out=$BUILD/rt
+stamp=$(cat "$0" "$ROOT/floop/stamp" | sha256sum)
+[ "$(cat "$out/stamp" 2> /dev/null)" = "$stamp" ] && exit 0
+
+fetch()
+{
+	as_root rm -rf "$out"
+	mkdir -p "$out/fetch/partial"
+	# shellcheck disable=SC2016 # the inner shell expands them
+	in_root sh -euc '
+		mkdir -p /tmp/lists
+		set -- -o Dir::State::lists=/tmp/lists -o Dir::Cache::archives="$1" \
+			-o APT::Sandbox::User=root
+		apt-get "$@" update
+		apt-get "$@" install -y --no-install-recommends --download-only \
+			linux-image-rt-amd64 linux-headers-rt-amd64' sh "$out/fetch"
+}
+
+# kbuild is the guest root's if that has the same version.
+unpack()
+{
+	local package release
+	ln -s usr/lib "$out/lib"
+	for package in "$out"/fetch/*.deb; do
+		dpkg-deb --fsys-tarfile "$package" |
+			tar -x -C "$out" --no-same-owner --exclude=./usr/share
+	done
+	as_root rm -rf "$out/fetch"
+	release=$(ls "$out/lib/modules")
+	for kbuild in "$ROOT"/usr/lib/linux-kbuild-*; do
+		[ -e "$out/lib/${kbuild##*/}" ] || ln -s "/usr/lib/${kbuild##*/}" "$out/lib/"
+	done
+	# The headers name each other by where they are installed.
+	sed -i "s|/usr/src/|$out&|" "$out/usr/src/linux-headers-$release/Makefile"
+	mv "$out/boot/config-$release" "$out/lib/modules/$release/config"
+	depmod -b "$out" "$release"
+	printf '%s\n' "$release" > "$out/release"
+}
+
+step "the PREEMPT_RT kernel: fetch" fetch
+step "the PREEMPT_RT kernel: unpack" unpack
+printf '%s\n' "$stamp" > "$out/stamp"
