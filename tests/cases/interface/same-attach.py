@@ -52,7 +52,7 @@ def files(d):
         "eventfd": os.eventfd(0),
         "O_PATH": d.open(image, os.O_PATH),
         "proc": d.open("/proc/1/mounts", os.O_RDONLY),
-        "sysfs": d.open("/sys/kernel/mm/transparent_hugepage/enabled", os.O_RDONLY),
+        "sysfs": d.open("/sys/kernel/uevent_seqnum", os.O_RDONLY),
         "read only": d.open(image, os.O_RDONLY),
         "write only": d.open(image, os.O_WRONLY),
         "append": d.open(image, os.O_RDWR | os.O_APPEND),

@@ -271,7 +271,7 @@ def direct_io(d):
 def no_direct_io(d):
     """a file whose file system has no direct I/O"""
     device = d.device()
-    proc = d.open("/sys/kernel/mm/transparent_hugepage/enabled", os.O_RDONLY)
+    proc = d.open("/sys/kernel/uevent_seqnum", os.O_RDONLY)
     d.call("configure", device.configure, proc, flags=LO_FLAGS_DIRECT_IO)
     d.status("configure", device)
     d.see_attrs("configure", device, "loop/dio")
