@@ -6,35 +6,58 @@ A bug is a patch, NAME.patch, whose head says in three lines what it is:
 
   Bug: the mend that it takes out, or the mistake that it makes
   Harm: what it would do to a user
-  By: the cases that must notice it, as guard/hang or guard/hang:lts;
-      or model:SETTING. The first that does is enough.
+  By: the cases that should notice it, likeliest first, as guard/hang,
+      guard/hang:lts or guard/hang:debug; native/test_show; model:SETTING
+
+or, instead of By, "Unnoticed: " and the reason why no test can.
 
 Each is planted in a copy of the sources as they are committed, below
-build/planted/. A case that fails there has noticed it. A patch that no longer
-applies is a failure, and so is a case that fails without any patch (--clean).
-What has been found out for the same sources is not run again.
+build/planted/. A case that fails there has noticed it. Where none of By does,
+all tests run, those on the stable kernel side by side first, until one fails
+that passes without the bug. A patch that no longer applies or builds is a
+failure, and so is less than 95 % that is noticed. What has been found out for
+the same sources is not run again, so it goes on where it was stopped.
 """
 
 import argparse
+import concurrent.futures
+import dataclasses
 import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent.parent
 PLANTED = PROJECT / "tests" / "planted"
 BUILD = PROJECT / "build" / "planted"
+sys.path.insert(0, str(PROJECT / "tests"))
+from conftest import read_headers  # noqa: E402
+
 # What a copy of the sources shares with this one: it takes long to make.
-SHARED = ("root", "root.img", "venv", "src", "debug-kernel", "kvm")
-HEAD = ("Bug", "Harm", "By")
+SHARED = ("root", "root.img", "venv", "src", "debug-kernel", "kvm", "users.img", "users.stamp")
+# The parts of `make test`, the one that notices most first.
+WHOLE = (
+    ("tests", "--kernel", "stable", "--mode", "side-by-side"),
+    ("tests/cases", "--kernel", "stable", "--mode", "drop-in"),
+    ("tests/cases", "--kernel", "lts"),
+)
+ENOUGH = 95  # percent
+say_lock = threading.Lock()
 
 
 class Failure(Exception):
     pass
+
+
+def say(text):
+    with say_lock:
+        print(text, flush=True)
 
 
 def git(*args, cwd=PROJECT):
@@ -44,140 +67,274 @@ def git(*args, cwd=PROJECT):
     return done.stdout
 
 
-def read_head(patch):
-    """The head of a patch, by its words."""
-    head = {}
-    for line in patch.read_text().splitlines():
-        if line.startswith("---"):
-            break
-        word, colon, text = line.partition(": ")
-        if colon and word in HEAD:
-            head[word] = text.strip()
-        elif head and line.startswith(" "):
-            head[list(head)[-1]] += " " + line.strip()
-    missing = [word for word in HEAD if word not in head]
-    if missing:
-        raise Failure(f"{patch.name}: its head doesn't say: {', '.join(missing)}")
-    return head
+@dataclasses.dataclass
+class Bug:
+    """A patch, and what its head says."""
+
+    patch: pathlib.Path
+    bug: str
+    harm: str
+    by: list
+    unnoticed: str
+    files: list
+
+    @property
+    def name(self):
+        return self.patch.stem
+
+    def changes(self, folder):
+        return any(file.startswith(f"{folder}/") for file in self.files)
 
 
-def plant(folder, patch):
-    """A copy of what is committed, with the patch in it."""
+def read_bug(patch):
+    words = {}
+    text = patch.read_text()
+    head, _, diff = text.partition("\n---\n")
+    for line in head.splitlines():
+        word, colon, rest = line.partition(": ")
+        if colon and word in ("Bug", "Harm", "By", "Unnoticed"):
+            words[word] = rest.strip()
+        elif words and line.startswith(" "):
+            words[list(words)[-1]] += " " + line.strip()
+    for word in "Bug", "Harm":
+        if word not in words:
+            raise Failure(f"{patch.name}: its head has no {word}")
+    if ("By" in words) == ("Unnoticed" in words):
+        raise Failure(f"{patch.name}: its head has to have one of By and Unnoticed")
+    return Bug(
+        patch,
+        words["Bug"],
+        words["Harm"],
+        words.get("By", "").split(),
+        words.get("Unnoticed", ""),
+        re.findall(r"^\+\+\+ b/(\S+)", diff, re.MULTILINE),
+    )
+
+
+def run(command, cwd, log):
+    """Run a command, all that it says to a log; its exit status."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("w") as output:
+        done = subprocess.run(
+            command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False
+        )
+    return done.returncode
+
+
+def plant(folder, bug):
+    """A copy of what is committed, with the patch in it, and the command built."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     archive = subprocess.run(
         ["git", "archive", "HEAD"], cwd=PROJECT, stdout=subprocess.PIPE, check=True
     )
     subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
+    (folder / "build").mkdir(exist_ok=True)
     for name in SHARED:
         if (PROJECT / "build" / name).exists():
-            (folder / "build").mkdir(exist_ok=True)
             (folder / "build" / name).symlink_to(PROJECT / "build" / name)
-    command = PROJECT / "cli" / "target" / "release" / "floop"
-    (folder / "cli/target/release").mkdir(parents=True)
-    shutil.copy2(command, folder / "cli/target/release/floop")
-    if patch:
-        # Not part of a repository: "git apply" would look at the one around it.
-        done = subprocess.run(
-            ["patch", "-p1", "--batch", "--fuzz=0", "-i", patch],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            check=False,
+    # What the command needs of others is built: only its own part is built anew.
+    subprocess.run(["cp", "-a", PROJECT / "cli" / "target", folder / "cli" / "target"], check=True)
+    if not bug:
+        return
+    # Not part of a repository: "git apply" would look at the one around it.
+    done = subprocess.run(
+        ["patch", "-p1", "--batch", "--fuzz=0", "-i", bug.patch],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise Failure(f"doesn't apply any more: {' '.join(done.stdout.split())}")
+    if bug.changes("cli"):
+        log = folder / "build" / "command.log"
+        command = ["cargo", "build", "--release", "--manifest-path", "cli/Cargo.toml"]
+        if run(command, folder, log):
+            raise Failure(f"the command doesn't build: {log}")
+
+
+def machine_for(path, kernel):
+    """The options for a case, so that it runs once, on a machine that it can run on."""
+    headers = read_headers(path)
+    if kernel == "debug" or headers["debug"] == "only":
+        if headers["debug"] == "no" or headers["init"]:
+            raise Failure(f"{path.stem} doesn't run on the debug kernel")
+        return ["--debug-kernel"]
+    pairs = [(k, m) for k in headers["kernels"].split() for m in headers["modes"].split()]
+    usual = [tuple(m.split("-", 1)) for m in headers["machines"].split()] or pairs
+    # The stable kernel rather than the other; side by side rather than in loop's place.
+    for where in usual, pairs:
+        fits = sorted(
+            (k != "stable", m != "side-by-side", k, m)
+            for k, m in where
+            if m != "in-tree" and kernel in ("", k)
         )
-        if done.returncode:
-            raise Failure(f"doesn't apply any more:\n{done.stdout}")
+        if fits:
+            options = ["--kernel", fits[0][2], "--mode", fits[0][3]]
+            return options + (["--everywhere"] if where is pairs else [])
+    raise Failure(f"{path.stem} doesn't run on {kernel or 'any kernel'}")
 
 
-def run_case(folder, by):
-    """Run one case there; returns whether it passes."""
-    name, _, kernel = by.partition(":")
-    log = folder / "build" / f"by-{by.replace('/', '-').replace(':', '-')}.log"
-    log.parent.mkdir(exist_ok=True)
-    if name == "model":
-        command = ["model/check.py", kernel]
-    else:
-        (case,) = (folder / "tests/cases").glob(f"{name}.*")
-        command = ["build/venv/bin/pytest", "-q", str(case.relative_to(folder))]
-        command += ["--mode", "side-by-side"]
-        command += ["--debug-kernel"] if kernel == "debug" else ["--kernel", kernel or "stable"]
-    with log.open("w") as output:
-        done = subprocess.run(command, cwd=folder, stdout=output, stderr=output, check=False)
-    said = log.read_text()
-    # pytest: 5 means that there was nothing to run.
-    if done.returncode not in (0, 1) or "failed: the module for" in said:
-        raise Failure(f"{by} didn't run, exit status {done.returncode}: {log}")
-    return done.returncode == 0
-
-
-def notice(name, patch, head, keep):
-    """Which case notices the bug; none if all of them pass."""
-    folder = BUILD / name
-    plant(folder, patch)
-    try:
-        for by in head["By"].split():
-            if not run_case(folder, by):
-                return by
+def pytest_in(folder, arguments, log):
+    """Run tests in a copy; which one fails first, or "" if all pass."""
+    status = run(["build/venv/bin/pytest", "-q", *arguments], folder, log)
+    said = log.read_text(errors="replace")
+    # 5: there was nothing to run.
+    if status not in (0, 1, 5) or "failed: the module for" in said:
+        raise Failure(f"exit status {status}: {log}")
+    if status != 1:
         return ""
+    failed = re.search(r"^(?:FAILED|ERROR) (?:tests/(?:cases/)?)?(\S+)", said, re.MULTILINE)
+    return failed[1] if failed else "?"
+
+
+def run_by(folder, by):
+    """Run one case of By there; whether it notices."""
+    name, _, where = by.partition(":")
+    log = folder / "build" / f"by-{by.replace('/', '-').replace(':', '-')}.log"
+    if name == "model":
+        status = run(["model/check.py", where], folder, log)
+        if status not in (0, 1):
+            raise Failure(f"{by} didn't run, exit status {status}: {log}")
+        return status == 1
+    if name.startswith("native/"):
+        return bool(pytest_in(folder, ["-x", f"tests/{name}.py"], log))
+    found = list((folder / "tests/cases").glob(f"{name}.*"))
+    if len(found) != 1:
+        raise Failure(f"there is no case {name}")
+    case = str(found[0].relative_to(folder))
+    options = machine_for(found[0], where)
+    failed = pytest_in(folder, ["--at-once", "1", case, *options], log)
+    if not failed and "no tests ran" in log.read_text(errors="replace"):
+        raise Failure(f"{by} didn't run: {log}")
+    return bool(failed)
+
+
+def node_of(log):
+    """The first test that failed, as pytest takes it."""
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", log.read_text(errors="replace"), re.MULTILINE)
+    return failed[1] if failed else ""
+
+
+def run_whole(folder, at_once):
+    """Run all tests there until one fails; which one."""
+    for number, part in enumerate(WHOLE, 1):
+        log = folder / "build" / f"whole-{number}.log"
+        failed = pytest_in(folder, ["-x", "--at-once", str(at_once), *part], log)
+        if not failed:
+            continue
+        # It fails for the bug only if it passes without.
+        clean = folder.with_name(f"{folder.name}.clean")
+        plant(clean, None)
+        again = clean / "build" / "again.log"
+        test = node_of(log).partition("[")[0].partition("::")[0]
+        if pytest_in(clean, ["--at-once", str(at_once), test, *part[1:]], again):
+            raise Failure(f"{failed} fails without the bug, too: {again}")
+        shutil.rmtree(clean, ignore_errors=True)
+        return failed
+    return ""
+
+
+def notice(bug, args):
+    """Who notices the bug; "" if nobody does."""
+    folder = BUILD / bug.name
+    plant(folder, bug)
+    try:
+        for by in bug.by:
+            say(f"{bug.name}: {by} ...")
+            if run_by(folder, by):
+                return f"`{by}`"
+        if bug.unnoticed or args.by_only:
+            return ""
+        say(f"{bug.name}: all tests ...")
+        failed = run_whole(folder, max(1, os.cpu_count() // args.at_once))
+        return f"`{failed}`, of all tests" if failed else ""
     finally:
-        if not keep:
+        if not args.keep:
+            for log in (folder / "build").glob("*.log"):
+                kept = BUILD / "logs" / bug.name
+                kept.mkdir(parents=True, exist_ok=True)
+                shutil.copy(log, kept)
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def sources(patch):
+def stamp_of(bug):
     """What the result depends on, as it is committed."""
-    cases = [by.partition(":")[0] for by in read_head(patch)["By"].split()]
-    paths = ["kernel", "model", "tests/guest", "tests/programs"]
-    listed = git("ls-tree", "-d", "HEAD", "--", *paths)
-    listed += git("ls-tree", "-r", "HEAD", "--", "tests/cases")
-    lines = [
+    cases = {by.partition(":")[0] for by in bug.by}
+    paths = ["tests/guest", "tests/programs"]
+    paths += ["cli", "tests/native"] if bug.changes("cli") else ["kernel", "model"]
+    listed = git("ls-tree", "-d", "HEAD", "--", *paths).splitlines()
+    listed += [
         line
-        for line in listed.splitlines()
-        if "tests/cases/" not in line or pathlib.Path(line).stem in "/".join(cases).split("/")
+        for line in git("ls-tree", "-r", "HEAD", "--", "tests/cases").splitlines()
+        if line.partition("tests/cases/")[2].rpartition(".")[0] in cases
     ]
-    return hashlib.sha256("\n".join(lines).encode() + patch.read_bytes()).hexdigest()
+    text = "\n".join(listed).encode() + bug.patch.read_bytes()
+    return hashlib.sha256(text).hexdigest()
 
 
-def find_out(patch, keep):
+def find_out(bug, args):
     """The result for one bug, kept from an earlier run if there is one."""
-    kept = BUILD / f"{patch.stem}.json"
-    stamp = sources(patch)
+    kept = BUILD / f"{bug.name}.json"
+    stamp = stamp_of(bug)
     if kept.exists():
         result = json.loads(kept.read_text())
-        if result["stamp"] == stamp:
+        told = result["good"] or result.get("whole") or args.by_only
+        if result["stamp"] == stamp and told and not result.get("failure"):
             return result
     begun = time.monotonic()
-    head = read_head(patch)
+    by = failure = ""
     try:
-        by = notice(patch.stem, patch, head, keep)
-        verdict = f"`{by}`" if by else "**not noticed**"
-        good = bool(by)
-    except Failure as failure:
-        verdict, good = f"**{failure}**", False
+        by = notice(bug, args)
+        verdict = by or f"**not noticed**{': ' if bug.unnoticed else ''}{bug.unnoticed}"
+    except Failure as error:
+        failure = str(error)
+        verdict = f"**{failure}**"
     result = {
         "stamp": stamp,
-        "bug": head["Bug"],
-        "harm": head["Harm"],
+        "file": ", ".join(bug.files),
+        "bug": bug.bug,
+        "harm": bug.harm,
         "verdict": verdict,
-        "good": good,
+        "good": bool(by),
+        "failure": failure,
+        "whole": not args.by_only,
         "seconds": round(time.monotonic() - begun),
     }
-    BUILD.mkdir(parents=True, exist_ok=True)
     kept.write_text(json.dumps(result))
     return result
 
 
 def table(results):
-    lines = ["| bug | harm | noticed by | seconds |", "|---|---|---|---:|"]
+    lines = ["| file | bug | harm | noticed by | seconds |", "|---|---|---|---|---:|"]
     lines += [
-        f"| {r['bug']} | {r['harm']} | {r['verdict']} | {r['seconds']} |" for r in results.values()
+        f"| `{r['file']}` | {r['bug']} | {r['harm']} | {r['verdict']} | {r['seconds']} |"
+        for r in sorted(results.values(), key=lambda result: result["file"])
     ]
     return "\n".join(lines) + "\n"
+
+
+def check_clean(bugs, args):
+    """All cases named pass without a bug."""
+    folder = BUILD / "clean"
+    plant(folder, None)
+    fails = []
+    for by in sorted({by for bug in bugs for by in bug.by}):
+        say(f"clean: {by} ...")
+        if run_by(folder, by):
+            say(f"clean: {by} FAILS")
+            fails.append(by)
+    if not args.keep:
+        shutil.rmtree(folder, ignore_errors=True)
+    sys.exit(f"planted: without any bug these fail: {', '.join(fails)}" if fails else 0)
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("names", nargs="*", help="only these (without .patch)")
+    p.add_argument("--by-only", action="store_true", help="only the cases that By names")
+    p.add_argument("--at-once", type=int, default=1, metavar="N", help="bugs at a time [1]")
     p.add_argument("--keep", action="store_true", help="leave the copies in build/planted/")
     p.add_argument("--clean", action="store_true", help="that all cases named pass without a bug")
     args = p.parse_args()
@@ -187,23 +344,31 @@ def main():
         sys.exit(f"planted: no such bug: {', '.join(sorted(unknown))}")
     if args.names:
         patches = [patch for patch in patches if patch.stem in args.names]
+    BUILD.mkdir(parents=True, exist_ok=True)
+    try:
+        bugs = [read_bug(patch) for patch in patches]
+    except Failure as failure:
+        sys.exit(f"planted: {failure}")
     if args.clean:
-        heads = [read_head(patch) for patch in patches]
-        wanted = sorted({by for head in heads for by in head["By"].split()})
-        head = {"By": " ".join(wanted)}
-        by = notice("clean", None, head, args.keep)
-        sys.exit(f"planted: {by} fails without any bug" if by else 0)
+        check_clean(bugs, args)
     results = {}
-    for number, patch in enumerate(patches, 1):
-        print(f"[{number}/{len(patches)}] {patch.stem} ", end="", flush=True)
-        results[patch.stem] = find_out(patch, args.keep)
-        result = results[patch.stem]
-        print(f"{result['verdict']} ({result['seconds']} s)", flush=True)
+    with concurrent.futures.ThreadPoolExecutor(max(1, args.at_once)) as pool:
+        names = {pool.submit(find_out, bug, args): bug.name for bug in bugs}
+        for done in concurrent.futures.as_completed(names):
+            name, result = names[done], done.result()
+            results[name] = result
+            say(f"[{len(results)}/{len(bugs)}] {name}: {result['verdict']} ({result['seconds']} s)")
     report = BUILD / "table.md"
     report.write_text(table(results))
-    bad = [name for name, result in results.items() if not result["good"]]
-    print(f"{len(results) - len(bad)} passed, {len(bad)} failed; the table: {report}")
-    sys.exit(1 if bad else 0)
+    noticed = sum(result["good"] for result in results.values())
+    failed = [name for name, result in results.items() if result["failure"]]
+    missed = [name for name, r in results.items() if not r["good"] and not r["failure"]]
+    percent = 100 * noticed // max(1, len(results))
+    say(f"{noticed} of {len(results)} noticed ({percent} %); the table: {report}")
+    for what, which in ("not noticed", missed), ("failed", failed):
+        if which:
+            say(f"{what}: {' '.join(sorted(which))}")
+    sys.exit(1 if failed or 100 * noticed < ENOUGH * len(results) else 0)
 
 
 if __name__ == "__main__":
