@@ -189,26 +189,50 @@ def pytest_in(folder, arguments, log):
     return failed[1] if failed else "?"
 
 
-def run_by(folder, by):
-    """Run one case of By there; whether it notices."""
+def kind_of(folder, by):
+    """How to run one case of By: what goes together, the case, and its options."""
     name, _, where = by.partition(":")
-    log = folder / "build" / f"by-{by.replace('/', '-').replace(':', '-')}.log"
     if name == "model":
-        status = run(["model/check.py", where], folder, log)
-        if status not in (0, 1):
-            raise Failure(f"{by} didn't run, exit status {status}: {log}")
-        return status == 1
+        return ("model", by), where, []
     if name.startswith("native/"):
-        return bool(pytest_in(folder, ["-x", f"tests/{name}.py"], log))
+        return ("native",), f"tests/{name}.py", []
     found = list((folder / "tests/cases").glob(f"{name}.*"))
     if len(found) != 1:
         raise Failure(f"there is no case {name}")
-    case = str(found[0].relative_to(folder))
     options = machine_for(found[0], where)
-    failed = pytest_in(folder, ["--at-once", "1", case, *options], log)
+    return ("cases", *options), str(found[0].relative_to(folder)), options
+
+
+def run_group(folder, number, group):
+    """Run cases of By that share their options, in one machine if they can; who notices."""
+    log = folder / "build" / f"by-{number}.log"
+    paths = [path for _, path, _ in group]
+    if group[0][0].startswith("model:"):
+        status = run(["model/check.py", paths[0]], folder, log)
+        if status not in (0, 1):
+            raise Failure(f"{group[0][0]} didn't run, exit status {status}: {log}")
+        return group[0][0] if status else ""
+    failed = pytest_in(folder, ["-x", "--at-once", "1", *paths, *group[0][2]], log)
     if not failed and "no tests ran" in log.read_text(errors="replace"):
-        raise Failure(f"{by} didn't run: {log}")
-    return bool(failed)
+        raise Failure(f"{' '.join(paths)} didn't run: {log}")
+    for by, path, _ in group:
+        if path.partition("tests/")[2].removeprefix("cases/") == failed.partition("::")[0]:
+            return by
+    return failed
+
+
+def run_by(folder, bug):
+    """Run the cases of By there until one notices; which one."""
+    groups = {}
+    for by in bug.by:
+        kind, path, options = kind_of(folder, by)
+        groups.setdefault(kind, []).append((by, path, options))
+    for number, group in enumerate(groups.values(), 1):
+        say(f"{bug.name}: {' '.join(by for by, _, _ in group)} ...")
+        by = run_group(folder, number, group)
+        if by:
+            return by
+    return ""
 
 
 def node_of(log):
@@ -241,10 +265,9 @@ def notice(bug, args):
     folder = BUILD / bug.name
     plant(folder, bug)
     try:
-        for by in bug.by:
-            say(f"{bug.name}: {by} ...")
-            if run_by(folder, by):
-                return f"`{by}`"
+        by = run_by(folder, bug)
+        if by:
+            return f"`{by}`"
         if bug.unnoticed or args.by_only:
             return ""
         say(f"{bug.name}: all tests ...")
@@ -320,9 +343,9 @@ def check_clean(bugs, args):
     folder = BUILD / "clean"
     plant(folder, None)
     fails = []
-    for by in sorted({by for bug in bugs for by in bug.by}):
+    for number, by in enumerate(sorted({by for bug in bugs for by in bug.by}), 1):
         say(f"clean: {by} ...")
-        if run_by(folder, by):
+        if run_group(folder, number, [(by, *kind_of(folder, by)[1:])]):
             say(f"clean: {by} FAILS")
             fails.append(by)
     if not args.keep:
