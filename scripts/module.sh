@@ -1,21 +1,22 @@
 #!/bin/bash
-# Usage: module.sh KVER [debug]. Build the module for the guest's kernel KVER (Debian's, its
-# PREEMPT_RT kernel, or a debug kernel), inside the guest root and from a copy of kernel/, into build/modules/KVER/{floop,loop}.ko;
-# with "debug" into floop-debug.ko, whose guard can be told to break its rules (kernel/rules.h). Only
-# if its sources changed. What it was built from stays in KVER.build/, with debug information.
+# Usage: module.sh KVER floop|loop|debug. Build that module for the guest's kernel
+# KVER (Debian's, its PREEMPT_RT kernel, or a debug kernel), inside the guest root,
+# into build/modules/KVER/{floop,loop,floop-debug}.ko; "debug" is the one whose
+# guard can be told to break its rules (kernel/rules.h). Only what has changed is
+# compiled, in KVER.build-NAME, where the module stays with debug information.
 
 . "$(dirname "$0")/lib.sh"
 
 kver=${1:?which kernel}
-case ${2:-} in
-'') modules=(floop loop) ;;
-debug) modules=(floop-debug) ;;
-*) die "$2: only \"debug\" can stand here" ;;
+name=${2:?which module}
+case $name in
+floop | loop) module=$name ;;
+debug) module=floop-debug ;;
+*) die "$name: not floop, loop or debug" ;;
 esac
 out=$BUILD/modules/$kver
-work=$out.build${2:+-$2}
-stamp_file=$out/stamp${2:+-$2}
-locked "module-$kver"
+work=$out.build-$name
+locked "module-$kver-$name"
 
 headers=/lib/modules/$kver/build
 stamps=("$ROOT/floop/stamp")
@@ -27,23 +28,36 @@ for further in "$BUILD"/debug-kernel/*/ "$BUILD/rt/"; do
 	fi
 done
 
-stamp=$(cd "$PROJECT/kernel" && find . -name '*.[ch]' -o -name Kbuild -o -name Makefile |
-	LC_ALL=C sort | xargs sha256sum "${stamps[@]}" | sha256sum)
-[ "$(cat "$stamp_file" 2> /dev/null)" = "$stamp" ] && exit 0
+sources=("$PROJECT"/kernel/*.[ch] "$PROJECT/kernel/Kbuild" "$PROJECT/kernel/Makefile")
+base=$(cat "${stamps[@]}" | sha256sum)
+stamp=$(cat "${sources[@]}" - <<< "${sources[*]##*/} $base" | sha256sum)
+[ "$(cat "$out/stamp-$name" 2> /dev/null)" = "$stamp" ] && exit 0
 
-build()
+# The work folder has the same sources; those that haven't changed keep their
+# times.
+copy()
 {
-	local module
-	as_root rm -rf "$work"
+	local file
+	if [ "$(cat "$work/base" 2> /dev/null)" != "$base" ]; then
+		as_root rm -rf "$work"
+	fi
 	mkdir -p "$work" "$out"
-	cp -r "$PROJECT/kernel/." "$work/"
-	in_root make -s -j"$(nproc)" -C "$work" KVER="$kver" KDIR="$headers" W=1 \
-		"${modules[@]/%/.ko}"
-	for module in "${modules[@]}"; do
-		in_root strip -g -o "$out/$module.ko.new" "$work/$module.ko"
-		mv "$out/$module.ko.new" "$out/$module.ko"
+	printf '%s\n' "$base" > "$work/base"
+	for file in "$work"/*.[ch]; do
+		[ -e "$PROJECT/kernel/${file##*/}" ] || rm -f "$file"
+	done
+	for file in "${sources[@]}"; do
+		cmp -s "$file" "$work/${file##*/}" || cp "$file" "$work/"
 	done
 }
 
-step "the module for $kver${2:+ ($2)}" build
-printf '%s\n' "$stamp" > "$stamp_file"
+build()
+{
+	copy
+	in_root make -s -j"$(nproc)" -C "$work" KVER="$kver" KDIR="$headers" W=1 "$module.ko"
+	in_root strip -g -o "$out/$module.ko.new" "$work/$module.ko"
+	mv "$out/$module.ko.new" "$out/$module.ko"
+}
+
+step "$module.ko for $kver" build
+printf '%s\n' "$stamp" > "$out/stamp-$name"

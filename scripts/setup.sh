@@ -11,5 +11,6 @@ dir=$(dirname "$0")
 [ "${1:-}" = --no-module ] && exit 0
 "$dir/users-root.sh"
 for kver in $(kernels); do
-	"$dir/module.sh" "$kver"
+	"$dir/module.sh" "$kver" floop
+	"$dir/module.sh" "$kver" loop
 done
