@@ -45,6 +45,7 @@
 #include "join.h"
 #include "lane.h"
 #include "names.h"
+#include "rules.h"
 #include "rw.h"
 
 /*
@@ -196,7 +197,8 @@ static void lane_run(struct floop_lane *lane,
 	unsigned int passes = 0;
 
 	do {
-		if (passes++ == MOST_PASSES) {
+		if (passes++ == MOST_PASSES ||
+		    (passes > 1 && floop_window_is_open(FLOOP_WINDOW_PASSES))) {
 			lane_wake(lane);
 			break;
 		}

@@ -61,6 +61,9 @@ enum floop_rule {
  * @FLOOP_WINDOW_BOUNCE: no wait: memory is taken for what direct I/O can't have
  * @FLOOP_WINDOW_HOLD: the invalidate_lock was not to be had as the epoch was
  *	broken, and nobody waits for it yet
+ * @FLOOP_WINDOW_SHORT: no wait: the file system is asked for a block at a time,
+ *	as if it came short
+ * @FLOOP_WINDOW_PASSES: no wait: a worker leaves its lane after every pass
  */
 enum floop_window {
 	FLOOP_WINDOW_RESUME,
@@ -74,6 +77,8 @@ enum floop_window {
 	FLOOP_WINDOW_CHANGE,
 	FLOOP_WINDOW_BOUNCE,
 	FLOOP_WINDOW_HOLD,
+	FLOOP_WINDOW_SHORT,
+	FLOOP_WINDOW_PASSES,
 };
 
 #ifdef FLOOP_DEBUG

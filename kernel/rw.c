@@ -5,6 +5,7 @@
  */
 #include <linux/blkdev.h>
 #include <linux/fs.h>
+#include <linux/sizes.h>
 
 #include "bounce.h"
 #include "image.h"
@@ -204,6 +205,9 @@ bool floop_rw(struct floop_io *io, bool wait, struct bio_list *batch)
 	if (unlikely(iov_iter_count(&iter) > MAX_RW_COUNT))
 		iov_iter_truncate(&iter, rounddown(MAX_RW_COUNT,
 						   image->rules.align));
+	if (floop_window_is_open(FLOOP_WINDOW_SHORT))
+		iov_iter_truncate(&iter, max_t(size_t, image->rules.align,
+					       SZ_4K));
 
 	if (image->direct) {
 		if (unlikely(iov_iter_alignment(&iter) &
