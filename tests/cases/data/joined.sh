@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: pages that the device's own page cache writes back are written to the image many at a time, each where it belongs; if the disk fails one of them, the others are written all the same
+# shows: pages that the device's own page cache writes back are written to the image many at a time, each where it belongs, and nothing between those that are not next to each other; if the disk fails one of them, the others are written all the same
 # modes: side-by-side
 . tests/guest/lib.sh
 . tests/programs/lib.sh
@@ -34,6 +34,28 @@ for fs in ext4 xfs; do
 	done
 	unmount "$MNT"
 done
+
+# Every other block, many at once: nothing is next to another
+on_disk ext4
+pattern write -q -s 3 "$WORK/model" 4M
+cp "$WORK/model" "$MNT/image"
+for how in direct buffered; do
+	dev=$(loop_attach "$how" "$MNT/image")
+	byte=0x$((RANDOM % 90 + 10))
+	for target in "$WORK/model" "$dev"; do
+		engine="--ioengine=libaio --direct=1 --iodepth=32 --iodepth_batch=16"
+		[ "$target" = "$dev" ] || engine=--ioengine=psync
+		# shellcheck disable=SC2086
+		check "$how: every other block of ${target##*/}" fio --name=gaps \
+			--filename="$target" $engine --rw=write:4k --bs=4k \
+			--size=4M --io_size=2M --buffer_pattern=$byte \
+			--allow_file_create=0 --output="$WORK/fio"
+	done
+	loopdev detach "$dev"
+	drop_caches
+	check "$how: the others are as they were" cmp "$WORK/model" "$MNT/image"
+done
+unmount "$MNT"
 
 # A disk of 2 MiB with a bad page in the middle
 disk=$(the_disk 1)
