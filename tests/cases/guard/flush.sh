@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: flushes and FUA writes of a mapped device reach the disk as such without the file system; when something went through the file system, the next flush goes through it, too
+# shows: flushes and FUA writes of a mapped device reach the disk as such without the file system; when something went through the file system, a write, a discard or write-zeroes, the next flush goes through it, too
 # modes: side-by-side
 # machines: stable-side-by-side
 # timeout: 400
@@ -46,6 +46,14 @@ for fs in ext4 xfs; do
 	file=$(ios "$dev" file)
 	reached "$fs: fsync after that" "F" pattern write -d -q -s 6 "$dev" 1M
 	is "$fs: of that through the file system" "$(($(ios "$dev" file) - file))" 0
+
+	# What has changed the file's blocks isn't durable by the disk's flush
+	for zeroes in "" -z; do
+		file=$(ios "$dev" file)
+		check "$fs: blkdiscard $zeroes" blkdiscard -f $zeroes -o 8M -l 64k "$dev"
+		reached "$fs: fsync after that" "(WF|F)" sync "$dev"
+		is "$fs: of both through the file system" "$(($(ios "$dev" file) - file))" 2
+	done
 	detach "$dev"
 	end_fs
 done
