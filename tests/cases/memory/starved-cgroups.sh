@@ -29,10 +29,11 @@ echo 0 >"/sys/block/${dev#/dev/}/queue/read_ahead_kb"
 udev_settle
 
 throttled=("${groups[@]:0:4}")
+# let_them BYTES|max - read as much in a second
 let_them() {
 	local group
 	for group in "${throttled[@]}"; do
-		echo "$number rbps=max" >"$CGROUPS/$group/io.max"
+		echo "$number rbps=$1" >"$CGROUPS/$group/io.max"
 	done
 }
 hogs=()
@@ -42,15 +43,17 @@ end_hogs() {
 	wait
 }
 later end_hogs
-later let_them
+later let_them max
+let_them 4096
 for group in "${throttled[@]}"; do
-	echo "$number rbps=1" >"$CGROUPS/$group/io.max"
 	in_group "$group" fio --name=hog --filename="$dev" --readonly --rw=randread \
 		--direct=1 --bs=4k --ioengine=libaio --iodepth=64 --size=64m \
 		--io_size=8m --norandommap >/dev/null &
 	hogs+=($!)
 done
+# Some of their reads end, and the next ones take their places. Then none does.
 sleep 3
+let_them 1
 
 python3 - "$dev" "${groups[@]:4}" <<'PYTHON'
 """In each cgroup: read a block that nobody has read, and say how long it took."""
@@ -90,7 +93,7 @@ for hog in "${hogs[@]}"; do
 	kill -0 "$hog" 2>/dev/null || fail "a cgroup that is throttled to nothing is done"
 done
 echo "ok: the throttled ones still wait"
-let_them
+let_them max
 for hog in "${hogs[@]}"; do
 	wait "$hog" || fail "a throttled reader failed"
 done
