@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: bios of 512 bytes, of 256 vectors and one more, of 1 GiB, and six of 832 MiB in one submission, which are more than 4 GiB together, are written where they belong and read as they are, mapped and through the file
+# shows: bios of 512 bytes, of 256 vectors and one more, of 1 GiB, and six of 832 MiB in one submission, which are more than 4 GiB together, are written where they belong and read as they are, mapped and through the file; from ext4 on stable, from xfs on lts
 # modes: side-by-side
 # disks: nvme:12G
 # memory: 6G
@@ -33,25 +33,25 @@ each_size() {
 	done
 }
 
-for fs in ext4 xfs; do
-	on_disk "$fs"
-	truncate -s 5G "$MNT/image"
-	set_mapping 0
-	dev=$(attach "$MNT/image")
-	# io_uring may do the first again by itself: five are more than 4 GiB, too
-	check "$fs: six writes" bigio write "$dev" 0 832M 6 1
-	check "$fs: the device has them" bigio check "$dev" 0 832M 6 1
-	detach "$dev"
-	check "$fs: the image has them" bigio check "$MNT/image" 0 832M 6 1
+fs=ext4
+[ "$KERNEL" != lts ] || fs=xfs
+on_disk "$fs"
+truncate -s 5G "$MNT/image"
+set_mapping 0
+dev=$(attach "$MNT/image")
+# io_uring may do the first again by itself: five are more than 4 GiB, too
+check "$fs: six writes" bigio write "$dev" 0 832M 6 1
+check "$fs: the device has them" bigio check "$dev" 0 832M 6 1
+detach "$dev"
+check "$fs: the image has them" bigio check "$MNT/image" 0 832M 6 1
 
-	set_mapping 1
-	dev=$(attach "$MNT/image")
-	wait_mapped "$dev" 4992
-	mapped=$(ios "$dev" mapped)
-	each_size "$fs, mapped" 2
-	more_ios "$dev" mapped $((mapped + 20)) || fail "$fs: nothing was mapped"
-	echo 0 >"/sys/block/${dev#/dev/}/loop/mapping"
-	each_size "$fs, through the file" 3
-	detach "$dev"
-	unmount "$MNT"
-done
+set_mapping 1
+dev=$(attach "$MNT/image")
+wait_mapped "$dev" 4992
+mapped=$(ios "$dev" mapped)
+each_size "$fs, mapped" 2
+more_ios "$dev" mapped $((mapped + 20)) || fail "$fs: nothing was mapped"
+echo 0 >"/sys/block/${dev#/dev/}/loop/mapping"
+each_size "$fs, through the file" 3
+detach "$dev"
+unmount "$MNT"
