@@ -6,10 +6,10 @@
  *                                           the log of the dm-log-writes device DM-NAME
  *   fsyncer check DIR ROUNDS SEED           everything of the first ROUNDS rounds is there and right
  *
- * A round: three files of odd sizes written, each made durable in another way (fsync; O_SYNC; fdatasync, then a rename
- * and fsync of the folder), a record in the file "rolling", overwritten in place by RWF_DSYNC, the removal of an
- * earlier round's third file, and on top of it files that are never synced and never checked, so that the file system
- * always has something that isn't durable yet.
+ * A round: two files of odd sizes written, one made durable by fsync, one by O_SYNC; a record in the file "rolling",
+ * overwritten in place by RWF_DSYNC; a third file: fdatasync, a rename, the removal of an earlier round's third file, and
+ * fsync of the folder; and on top of it files that are never synced and never checked, so that the file system always
+ * has something that isn't durable yet.
  */
 #include <fcntl.h>
 #include <linux/dm-ioctl.h>
@@ -108,6 +108,12 @@ static void work(int dir, unsigned int round)
 	put(fd, round, 1);
 	close(fd);
 
+	fd = at(dir, "rolling", O_WRONLY);
+	if (pwritev2(fd, &iov, 1, 512 * (round % 8), RWF_DSYNC) != sizeof(record))
+		die("rolling: %s", strerror(errno));
+	close(fd);
+
+	/* Last: this rests on the journal's commit, behind which comes no flush. */
 	snprintf(name, sizeof(name), "temporary.%u", round);
 	snprintf(to, sizeof(to), "c.%u", round);
 	fd = at(dir, name, O_CREAT | O_WRONLY);
@@ -121,11 +127,6 @@ static void work(int dir, unsigned int round)
 	}
 	if (fsync(dir))
 		die("fsync of the folder: %s", strerror(errno));
-
-	fd = at(dir, "rolling", O_WRONLY);
-	if (pwritev2(fd, &iov, 1, 512 * (round % 8), RWF_DSYNC) != sizeof(record))
-		die("rolling: %s", strerror(errno));
-	close(fd);
 }
 
 static void check_file(int dir, const char *kind, unsigned int round, unsigned int file)
@@ -171,7 +172,7 @@ static void check(int dir, unsigned int rounds)
 		if (record[0] > newest)
 			newest = (unsigned int)record[0];
 	}
-	/* This record is written after the other files of its round, so it may be of the round after the marked one. */
+	/* The round after the marked one may have begun. */
 	if (newest < rounds || newest > rounds + 1)
 		die("rolling: the newest record is of round %u, must be %u", newest, rounds);
 	close(fd);

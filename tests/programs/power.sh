@@ -89,9 +89,10 @@ power_look() {
 	return $bad
 }
 
-# power_points N - of all points of the log N that are spread over it, the last one among them; in the long variant all marks too
+# power_points N - of all points of the log N that are spread over it, the last one among them, and all marks: by then
+# somebody has been promised something, and nothing has been flushed for him since
 power_points() {
-	awk -v n="$1" -v marks="$((${LONG:-1} > 1))" '
+	awk -v n="$1" '
 		{ line[NR] = $0; mark[NR] = $2 == "mark" }
 		END {
 			step = NR > n ? NR / n : 1
@@ -99,7 +100,7 @@ power_points() {
 				chosen[int(i)] = 1
 			chosen[NR] = 1
 			for (i = 1; i <= NR; i++)
-				if (chosen[i] || (marks && mark[i]))
+				if (chosen[i] || mark[i])
 					print line[i]
 		}' "$WORK/points"
 }

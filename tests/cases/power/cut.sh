@@ -16,6 +16,6 @@ stacks="ext4:direct:ext4 xfs:direct:xfs ext4:buffered:xfs"
 for stack in $stacks; do
 	IFS=: read -r below how above <<<"$stack"
 	power_run "$below" "$above" "$how" "$(more 4)" "$SEED"
-	power_check "$below" "$above" "$how" "$SEED" "$(more 5)"
+	power_check "$below" "$above" "$how" "$SEED" "$(more 2)"
 	[ "$bad" = 0 ] || fail "$stack: $bad points of the log are not what was promised"
 done

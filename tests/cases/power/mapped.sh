@@ -34,5 +34,5 @@ power_disks
 below=ext4 above=xfs
 [ "$KERNEL" != lts ] || below=xfs above=ext4
 power_run $below $above direct "$(more 12)" "$SEED"
-power_check $below $above direct "$SEED" "$(more 6)"
+power_check $below $above direct "$SEED" "$(more 2)"
 [ "$bad" = 0 ] || fail "$bad points of the log are not what was promised"
