@@ -64,7 +64,7 @@ pub fn run(args: &cli::Attach) -> Result<()> {
         warn_of_loss(&image.path, &attachment, visible);
         warn_of_no_partitions(&image.path, &attachment, &found);
         if args.autoclear {
-            hold::start(&open).map_err(|error| {
+            hold::start(device, &open).map_err(|error| {
                 Error::os(&device.node(), "cannot leave a process that keeps it open", error)
             })?;
         }

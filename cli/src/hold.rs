@@ -3,7 +3,11 @@
 //! The kernel detaches such a device when its last user closes it, and after `floop attach` that
 //! would be `floop attach`. So a process stays behind that has the device open, until somebody
 //! else uses it, and a minute at most.
+//!
+//! systemd ends whatever is left of a service when the service ends. So the process that
+//! `floop attach` leaves behind in one is a service of its own.
 
+use std::env::current_exe;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -13,10 +17,11 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, setsid};
+use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal, setsid};
 
 use crate::device::{DevId, Device};
 use crate::error::{Error, Exit, Result};
+use crate::output::warn;
 use crate::users::{self, Process};
 
 /// How long a device waits for its first user.
@@ -28,16 +33,63 @@ const PAUSE: Duration = Duration::from_millis(200);
 const SUBCOMMAND: &str = "hold";
 
 /// Leaves a process behind that keeps the device open.
-pub fn start(device: &File) -> io::Result<()> {
+pub fn start(device: Device, open: &File) -> io::Result<()> {
+    if let Some(service) = service(&fs::read_to_string("/proc/self/cgroup").unwrap_or_default()) {
+        if start_service(device).is_ok_and(|started| started) {
+            return Ok(());
+        }
+        warn(&format!(
+            "{}: is detached when {service} ends, unless it is in use by then: systemd-run could \
+             not leave a process that keeps it open",
+            device.node().display()
+        ));
+    }
     Command::new("/proc/self/exe")
         .arg0("floop")
         .arg(SUBCOMMAND)
         .current_dir("/")
-        .stdin(device.try_clone()?)
+        .stdin(open.try_clone()?)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .map(drop)
+}
+
+/// The same as a service of its own; whether it has the device open now.
+fn start_service(device: Device) -> io::Result<bool> {
+    let node = device.node();
+    let node = node.display();
+    let mut command = Command::new("systemd-run");
+    if !geteuid().is_root() {
+        command.arg("--user");
+    }
+    command
+        .args(["--quiet", "--collect", "--no-ask-password", "--service-type=exec"])
+        // Or it would wait for the boot to be done, which may wait for this device.
+        .arg("--property=DefaultDependencies=no")
+        .arg(format!("--property=StandardInput=file:{node}"))
+        .arg(format!("--description=Keep {node} for its first user"))
+        .arg(current_exe()?)
+        .arg(SUBCOMMAND)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .map(|status| status.success())
+}
+
+/// The path of a control group that systemd made, in a line of /proc/PID/cgroup.
+fn path_of(line: &str) -> Option<&str> {
+    let path = line.split_once("::").or_else(|| line.split_once(":name=systemd:"));
+    path.map(|(_, path)| path)
+}
+
+/// The service of systemd that a process is part of, by its /proc/PID/cgroup.
+fn service(cgroups: &str) -> Option<&str> {
+    let is_unit =
+        |name: &&str| [".service", ".scope", ".slice"].into_iter().any(|kind| name.ends_with(kind));
+    let unit = cgroups.lines().find_map(path_of)?.rsplit('/').find(is_unit)?;
+    unit.ends_with(".service").then_some(unit)
 }
 
 /// Is that process.
@@ -92,6 +144,24 @@ pub fn end(device: Device) {
 
 fn is_ours(pid: u32, id: DevId) -> bool {
     let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    arguments == format!("floop\0{SUBCOMMAND}\0").as_bytes()
+    arguments.ends_with(format!("\0{SUBCOMMAND}\0").as_bytes())
         && users::is_open(Path::new(&format!("/proc/{pid}/fd/0")), &[id])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn services_of_systemd() {
+        assert_eq!(service("0::/system.slice/attach.service\n"), Some("attach.service"));
+        assert_eq!(service("0::/system.slice/a.service/payload\n"), Some("a.service"));
+        let terminal = "0::/user.slice/user-1.slice/user@1.service/app.slice/terminal-1.scope\n";
+        assert_eq!(service(terminal), None);
+        assert_eq!(service("0::/user.slice/user-0.slice/session-3.scope\n"), None);
+        assert_eq!(service("0::/\n"), None);
+        assert_eq!(service(""), None);
+        let both = "4:memory:/\n1:name=systemd:/system.slice/cron.service\n0::/\n";
+        assert_eq!(service(both), Some("cron.service"));
+    }
 }
