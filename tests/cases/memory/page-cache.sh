@@ -57,6 +57,8 @@ for fs in ext4 xfs; do
 	for name in image other; do
 		dd if=/dev/zero of="$MNT/$name" bs=1M count=4 status=none
 	done
+	# Or the kernel forgets what it knows of them, when the caches are dropped.
+	exec 7<"$MNT/image" 8<"$MNT/other"
 	before=$(asked "$MNT/image")
 	may_wait "before" "$MNT/image"
 
@@ -84,5 +86,6 @@ for fs in ext4 xfs; do
 	may_not "the one that is" "$MNT/other"
 	detach "$dev"
 	is "$fs: detached" "$(asked "$MNT/other")" "$before"
+	exec 7<&- 8<&-
 	unmount "$MNT"
 done
