@@ -44,7 +44,8 @@ copy()
 	mkdir -p "$work" "$out"
 	printf '%s\n' "$base" > "$work/base"
 	for file in "$work"/*.[ch]; do
-		[ -e "$PROJECT/kernel/${file##*/}" ] || rm -f "$file"
+		case $file in *.mod.c) continue ;; esac
+		[ -e "$PROJECT/kernel/${file##*/}" ] || as_root rm -f "$file"
 	done
 	for file in "${sources[@]}"; do
 		cmp -s "$file" "$work/${file##*/}" || cp "$file" "$work/"
