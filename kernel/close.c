@@ -5,19 +5,22 @@
  * device, and the guard may be in the middle of an fsync. So a worker waits for
  * that, and the device is free meanwhile.
  *
- * Who detaches a device unmounts the image's file system next. They wait for the
- * worker, too, but only for a while, without any lock, and if they let
- * themselves be killed: on their way back to user space, where the files that
- * they have closed are released.
+ * Who detaches a device unmounts the image's file system next, or the module
+ * goes. They wait for the worker, too, but only for a while, without any lock, and
+ * if they let themselves be killed: on their way back to user space, where the
+ * files that they have closed are released. They are the last to let go of the
+ * image's files. If that unmounts its file system, because it was unmounted lazily,
+ * it is done before they are back; and neither they nor the worker have to wait
+ * for files of others (flush_delayed_fput()).
  */
 #include <linux/anon_inodes.h>
 #include <linux/blkdev.h>
-#include <linux/completion.h>
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/module.h>
 #include <linux/refcount.h>
 #include <linux/slab.h>
+#include <linux/wait.h>
 
 #include "close.h"
 #include "device.h"
@@ -28,24 +31,34 @@
 /* A disk that has not written a piece of an image by then is out of order. */
 #define WAIT_MOST	(10 * HZ)
 
+/* Where to wait for a worker. Not in struct closing: who has waited frees that. */
+static DECLARE_WAIT_QUEUE_HEAD(closed);
+
 /**
  * struct closing - an image that is still in use
  * @image: the image
+ * @file: its file
+ * @sync_file: its other file, or NULL
  * @work: waits until it isn't
- * @done: its file is released
- * @refs: the work, and whoever waits for it
+ * @refs: the work, and whoever waits for it; the last one releases the files
  */
 struct closing {
 	struct floop_image *image;
+	struct file *file;
+	struct file *sync_file;
 	struct delayed_work work;
-	struct completion done;
 	refcount_t refs;
 };
 
-static void put_closing(struct closing *closing)
+static bool put_closing(struct closing *closing)
 {
-	if (refcount_dec_and_test(&closing->refs))
-		kfree(closing);
+	if (!refcount_dec_and_test(&closing->refs))
+		return false;
+	if (closing->sync_file)
+		fput(closing->sync_file);
+	fput(closing->file);
+	kfree(closing);
+	return true;
 }
 
 static void close_work(struct work_struct *work)
@@ -55,13 +68,19 @@ static void close_work(struct work_struct *work)
 	struct gendisk *disk = closing->image->dev->disk;
 
 	floop_image_close(closing->image);
-	/* A worker's fput() leaves the file to another one. */
-	flush_delayed_fput();
-	complete_all(&closing->done);
-	put_closing(closing);
 	put_disk(disk);
-	/* floop_guard_exit() waits for the rest of this. */
+	/*
+	 * Who waits may unload the module next. floop_guard_exit() waits for the
+	 * rest of this.
+	 */
 	module_put(THIS_MODULE);
+	if (!put_closing(closing))
+		wake_up_all(&closed);
+}
+
+static bool is_last(struct closing *closing)
+{
+	return refcount_read(&closing->refs) == 1;
 }
 
 /* The release of a file that has been made for that. */
@@ -71,7 +90,8 @@ static int wait_closed(struct inode *inode, struct file *file)
 
 	/* A kernel thread goes on to release other files. */
 	if (!(current->flags & PF_KTHREAD))
-		wait_for_completion_killable_timeout(&closing->done, WAIT_MOST);
+		wait_event_killable_timeout(closed, is_last(closing),
+					    WAIT_MOST);
 	put_closing(closing);
 	return 0;
 }
@@ -115,7 +135,9 @@ void floop_close(struct floop_image *image)
 		return;
 	}
 	closing->image = image;
-	init_completion(&closing->done);
+	closing->file = get_file(image->file);
+	if (image->sync_file)
+		closing->sync_file = get_file(image->sync_file);
 	refcount_set(&closing->refs, 2);
 	INIT_DELAYED_WORK(&closing->work, close_work);
 	/* The image keeps to its device until it is closed. */
