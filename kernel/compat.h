@@ -4,8 +4,10 @@
  * version that ended it, or the option. Nothing else in the driver asks for
  * either.
  *
- * FLOOP_LEASE_OPEN_CONFLICT comes from Kbuild: a kernel that has
- * lm_open_conflict() calls it without looking whether it is there.
+ * FLOOP_* come from Kbuild, which looks into the kernel's headers: distributions
+ * take changes into kernels of older versions. A kernel that has
+ * lm_open_conflict() calls it without looking whether it is there
+ * (FLOOP_LEASE_OPEN_CONFLICT).
  */
 #ifndef FLOOP_COMPAT_H
 #define FLOOP_COMPAT_H
@@ -13,7 +15,6 @@
 #include <linux/blk-mq.h>
 #include <linux/cgroup.h>
 #include <linux/sched/mm.h>
-#include <linux/version.h>
 
 /*
  * Until 6.14 (1e1a9cecfab3, "block: force noio scope in blk_mq_freeze_queue")
@@ -22,34 +23,34 @@
  */
 static inline unsigned int floop_freeze_queue(struct request_queue *q)
 {
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 14, 0)
+#ifdef FLOOP_FREEZE_IS_NOIO
+	return blk_mq_freeze_queue(q);
+#else
 	unsigned int memflags = memalloc_noio_save();
 
 	blk_mq_freeze_queue(q);
 	return memflags;
-#else
-	return blk_mq_freeze_queue(q);
 #endif
 }
 
 static inline void floop_unfreeze_queue(struct request_queue *q,
 					unsigned int memflags)
 {
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 14, 0)
+#ifdef FLOOP_FREEZE_IS_NOIO
+	blk_mq_unfreeze_queue(q, memflags);
+#else
 	blk_mq_unfreeze_queue(q);
 	memalloc_noio_restore(memflags);
-#else
-	blk_mq_unfreeze_queue(q, memflags);
 #endif
 }
 
 /* 7.0 has bdev_rot(), 7.1 no bdev_nonrot() any more. */
 static inline bool floop_bdev_rotational(struct block_device *bdev)
 {
-#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
-	return !bdev_nonrot(bdev);
-#else
+#ifdef FLOOP_BDEV_ROT
 	return bdev_rot(bdev);
+#else
+	return !bdev_nonrot(bdev);
 #endif
 }
 
