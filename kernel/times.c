@@ -67,11 +67,12 @@ void floop_times_make(struct floop_image *image)
  * floop_times_free() - undo floop_times_make()
  * @image: the image; no I/O is in flight, and none comes
  *
- * What a frozen file system has kept from being brought up to date stays so.
+ * The file system may have been frozen when mapping ended. If it still is, the
+ * times stay as they are.
  *
  * Context: Process context. Sleeps.
  */
 void floop_times_free(struct floop_image *image)
 {
-	cancel_delayed_work_sync(&image->times.work);
+	floop_times_settle(image);
 }

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: an image that is written to gets a new mtime, as backups and rsync need it: mapped, by the next flush, by the detach and when an epoch ends; through the file system, by the next flush. One that is only read keeps the old
+# shows: an image that is written to gets a new mtime, as backups and rsync need it: mapped, by the next flush, by the detach, though the file system was frozen when mapping was turned off, and when an epoch ends; through the file system, by the next flush. One that is only read keeps the old
 # modes: side-by-side
 . tests/guest/lib.sh
 . tests/programs/lib.sh
@@ -55,6 +55,16 @@ for fs in ext4 xfs; do
 	loopdev detach "$dev"
 	is_new || fail "$fs: mapped, then detached: the old mtime"
 	echo "ok: $fs: mapped: the detach"
+
+	begin
+	write_mapped
+	later thaw "$MNT"
+	fsfreeze -f "$MNT"
+	echo 0 >"/sys/block/${dev#/dev/}/loop/mapping"
+	fsfreeze -u "$MNT"
+	loopdev detach "$dev"
+	is_new || fail "$fs: mapped until it was frozen: the old mtime"
+	echo "ok: $fs: mapped until it was frozen: the detach"
 
 	begin
 	write_mapped
