@@ -44,8 +44,8 @@ discards() {
 
 for fs in ext4 xfs; do
 	begin_mapped "$fs" 8M
-	later dmsetup resume below
 	later thaw "$MNT"
+	later dmsetup resume below
 
 	begin_hanging 2
 	fsfreeze -f "$MNT" &
