@@ -264,7 +264,10 @@ mod tests {
         assert_eq!(one(&[(0, b"hsqs")]), Some(("a squashfs", 4096)));
         assert_eq!(one(&[(4086, b"SWAPSPACE2")]), Some(("swap space", 4096)));
         assert_eq!(one(&[(0, b"LUKS\xba\xbe")]), Some(("a LUKS header", 512)));
-        assert_eq!(one(&[(512, b"LABELONE")]), Some(("an LVM physical volume", 512)));
+        for sector in 0..4 {
+            let lvm = one(&[(sector * 512, b"LABELONE")]);
+            assert_eq!(lvm, Some(("an LVM physical volume", 512)));
+        }
         let md = Some(("a member of an md array", 512));
         assert_eq!(one(&[(0, b"\xfc\x4e\x2b\xa9")]), md);
         assert_eq!(one(&[(4096, b"\xfc\x4e\x2b\xa9")]), md);

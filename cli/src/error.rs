@@ -141,6 +141,7 @@ mod tests {
         assert_eq!(of(Errno::BUSY), Exit::Busy);
         assert_eq!(of(Errno::NOENT), Exit::NotFound);
         assert_eq!(of(Errno::NXIO), Exit::NotFound);
+        assert_eq!(of(Errno::NODEV), Exit::NotFound);
         assert_eq!(of(Errno::IO), Exit::Failed);
     }
 

@@ -71,6 +71,8 @@ mod tests {
         assert_eq!(printable(OsStr::new("/tmp/é 1.img")), "/tmp/é 1.img");
         assert_eq!(printable(OsStr::new("a\nb\x1b[0m")), "a\\x0ab\\x1b[0m");
         assert_eq!(printable(OsStr::from_bytes(b"a\xffb")), "a\\xffb");
+        // To a terminal this is the same as "\x1b[".
+        assert_eq!(printable(OsStr::new("a\u{9b}31m")), "a\\xc2\\x9b31m");
     }
 
     #[test]

@@ -100,7 +100,7 @@ mod tests {
         for text in ["", "K", "-1", "4X", "4KiBs", "0x", "1.5G", "4 K", "é", "4é"] {
             assert!(parse(text).is_err(), "{text}");
         }
-        for text in ["8E", "9223372036854775808", "99999999999999999999"] {
+        for text in ["8E", "16E", "9223372036854775808", "99999999999999999999"] {
             assert!(parse(text).is_err_and(|e| e.contains("too large")), "{text}");
         }
         assert_eq!(parse("9223372036854775807"), Ok(i64::MAX as u64));

@@ -126,6 +126,14 @@ def test_size_limit_has_the_name_that_losetup_gives_it(floop, image):
     assert attribute(device, "loop/sizelimit") == "4096"
 
 
+def test_short_options_are_those_of_losetup(floop, image):
+    """-r, -P, -o and -b mean what they mean to losetup."""
+    device = floop.attach("-r", "-P", "-o", "8K", "-b", "4K", image())
+    status = floop.status(device)
+    assert (status["read_only"], status["partscan"]) == (True, True)
+    assert (status["offset"], status["sector_size"]) == (8192, 4096)
+
+
 def test_size_limit_beyond_the_end(floop, image):
     """A size limit larger than the image is no error: the image may grow."""
     device = floop.attach("--size-limit", "1G", image(1 << 20))

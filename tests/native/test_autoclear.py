@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """floop attach --autoclear: the device goes with its last user, but not before its first."""
 
+import shutil
+import subprocess
 import time
 
 from native import is_attached, run, wait_until
@@ -41,6 +43,18 @@ def test_stays_for_its_first_user(floop, image):
     """It is still there a while after attach has ended, though nobody has used it yet."""
     device, _ = attach(floop, image())
     time.sleep(1)
+    assert is_attached(device)
+
+
+def test_who_only_looks_is_no_user(floop, image, folder):
+    """udev has every new device open for a moment, and that is not its first user."""
+    device, pid = attach(floop, image())
+    looker = folder / "udev-worker"
+    shutil.copy(shutil.which("sleep"), looker)
+    with open(device, "rb") as f:
+        process = subprocess.Popen([looker, "1"], stdin=f)
+    process.wait()
+    assert holders_of(floop, device) == [pid]
     assert is_attached(device)
 
 

@@ -84,6 +84,20 @@ def test_deleted_image(floop, image):
     assert not is_attached(device)
 
 
+def test_files_of_the_same_number(floop, image, folder):
+    """Each file system counts its own inodes: a file of that number elsewhere is another."""
+    paths = []
+    for name in "first", "second":
+        (folder / name).mkdir()
+        run("mount", "-t", "tmpfs", name, folder / name)
+        paths.append(image(where=folder / name))
+    assert paths[0].stat().st_ino == paths[1].stat().st_ino
+    first, second = map(floop.attach, paths)
+    floop("detach", paths[0])
+    assert not is_attached(first)
+    assert is_attached(second)
+
+
 def test_block_device_as_image(floop, image):
     """A loop device that is an image itself: its name stands for it, not for what is on it."""
     below = floop.attach(image())

@@ -187,6 +187,15 @@ def test_users(floop, image, folder):
     run("umount", mount)
 
 
+def test_users_of_a_partition(floop, image, partition):
+    """Who has a partition open uses the device."""
+    device = floop.attach(image(32 << 20))
+    partition(device, 1, 2048, 16384)
+    with open(f"{device}p1", "rb"):
+        users = floop.status(device)["users"]
+    assert os.getpid() in [p["pid"] for p in users["processes"]]
+
+
 def test_nothing_attached(floop):
     """A device that nothing is attached to has no status."""
     device = free_device()

@@ -36,6 +36,10 @@ matches "no permission" "$out" "floop: $CTL: cannot open: permission denied; run
 status=0
 out=$("${nobody[@]}" "$FLOOP" detach "$dev" 2>&1) || status=$?
 is "no permission to detach: exit code" "$status" 5
+status=0
+out=$("${nobody[@]}" "$FLOOP" detach --all 2>&1) || status=$?
+is "no permission to detach all: exit code" "$status" 5
+matches "no permission to detach all" "$out" "floop: $dev: cannot open: permission denied; *"
 check "status for everyone" "${nobody[@]}" "$FLOOP" status "$dev"
 check "list for everyone" "${nobody[@]}" "$FLOOP" list
 

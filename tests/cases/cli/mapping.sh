@@ -68,6 +68,9 @@ mapping:        no: $someone_else
 *"
 	is "list" "$(in_list "$1")" no
 	agrees "$1"
+	matches "status for people: epochs" "$("$FLOOP" status "$1")" "*
+epochs:         $(attr "$1" loop/epochs_begun) begun, $(attr "$1" loop/epochs_broken) broken
+*"
 	exec 5<&-
 	wait_until 20 is_mapped "$1"
 	is "it was broken" "$(($(status "$1" epochs_broken) > broken))" 1
@@ -107,9 +110,18 @@ I/Os:           * mapped, * through the file*"
 	mkimage 16M "$image" >/dev/null
 	noise "$WORK/noise" 12
 	dd if="$WORK/noise" of="$image" bs=1M conv=notrunc status=none
-	dev=$("$FLOOP" attach --mapping on "$image")
+	dev=$("$FLOOP" attach --mapping on "$image" 2>"$WORK/stderr")
+	is "--mapping on has nothing to say" "$(cat "$WORK/stderr")" ""
 	wait_until 20 maps "$dev" $((12 << 20))
 	is "list: how much" "$(in_list "$dev")" 75%
+	check "detach" "$FLOOP" detach "$dev"
+
+	# How much of a part is mapped is not known.
+	dev=$("$FLOOP" attach --offset 1M "$image")
+	wait_until 20 maps "$dev" $((12 << 20))
+	is "list: of a part of the image" "$(in_list "$dev")" yes
+	matches "status: of a part of the image" "$("$FLOOP" status "$dev")" "*
+mapped:         12582912 (12 MiB), of the whole image, in *"
 	check "detach" "$FLOOP" detach "$dev"
 }
 
@@ -127,6 +139,11 @@ ends_with 7 "floop: $dev: can't be mapped: the image is not on ext4 or xfs; *" \
 	set --mapping on "$dev"
 is "and it is off as before" "$(attr "$dev" loop/mapping)" 0
 is "list" "$(in_list "$dev")" no
+check "detach" "$FLOOP" detach "$dev"
+dev=$("$FLOOP" attach "$image")
+ends_with 7 "floop: $dev: can't be mapped: the image is not on ext4 or xfs; *" \
+	set --mapping on "$dev"
+is "and it is on as before" "$(attr "$dev" loop/mapping)" 1
 check "detach" "$FLOOP" detach "$dev"
 ends_with 6 "floop: $dev: nothing is attached to it; *" set --mapping off "$dev"
 
