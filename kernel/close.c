@@ -19,6 +19,7 @@
 #include <linux/fs.h>
 #include <linux/module.h>
 #include <linux/refcount.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/wait.h>
 
@@ -83,13 +84,20 @@ static bool is_last(struct closing *closing)
 	return refcount_read(&closing->refs) == 1;
 }
 
+/* Who has been killed, and exits by now, hears of no other signal. */
+static bool is_killed(void)
+{
+	return current->flags & PF_EXITING &&
+	       (current->exit_code & 0x7f) == SIGKILL;
+}
+
 /* The release of a file that has been made for that. */
 static int wait_closed(struct inode *inode, struct file *file)
 {
 	struct closing *closing = file->private_data;
 
 	/* A kernel thread goes on to release other files. */
-	if (!(current->flags & PF_KTHREAD))
+	if (!(current->flags & PF_KTHREAD) && !is_killed())
 		wait_event_killable_timeout(closed, is_last(closing),
 					    WAIT_MOST);
 	put_closing(closing);

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: the last close of a device doesn't wait for the image's file system, though the guard does: others open the device and attach another image to it meanwhile, and who detaches it can be killed. Without a fault, they can unmount the file system as soon as they have detached
+# shows: the last close of a device doesn't wait for the image's file system, though the guard does: others open the device and attach another image to it meanwhile, and who detaches it can be killed, as can who closes it last. Without a fault, they can unmount the file system as soon as they have detached
 # cpus: 2
 # timeout: 400
 . tests/guest/lib.sh
@@ -57,5 +57,20 @@ for fs in ext4 xfs; do
 	dmsetup resume below
 	wait "$detacher" || fail "$fs: it was not detached"
 	check "$fs: the file system is free" umount "$MNT"
+
+	mount_at /dev/mapper/below "$MNT"
+	dev=$(attach "$MNT/image")
+	hang_guard
+	sleep infinity <"$dev" &
+	holder=$!
+	loopdev detach -l "$dev"
+	kill -KILL "$holder"
+	wait_until 20 waits_or_is_gone "$holder" wait_closed
+	[ ! -e "/proc/$holder" ] || fail "$fs: who was killed waits for the disk"
+	echo "ok: $fs: nor does who is killed with the device open"
+	waits_for_disk || fail "$fs: the guard didn't wait for the disk"
+	wait "$holder" 2>/dev/null || true
+	dmsetup resume below
+	wait_until 20 umount "$MNT"
 	end_fs
 done
