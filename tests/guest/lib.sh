@@ -112,6 +112,15 @@ udev_settle() {
 	udevadm settle --timeout=$seconds || udevadm settle --timeout=$seconds
 }
 
+# without_udev - for the rest of the case nothing looks at what it makes
+without_udev() {
+	udev_settle
+	later /usr/lib/floop/systemd-udevd --daemon
+	udevadm control --exit
+	# By this cryptsetup and others see whether there is one to wait for.
+	rm -f /run/udev/control
+}
+
 # mkimage SIZE [PATH] - a sparse file; prints its path (in $WORK unless told)
 mkimage() {
 	local path=${2-}
