@@ -24,11 +24,8 @@ prepare()
 {
 	# The root disk has the kernels' modules; virtme-ng mounted something slower over them.
 	mountpoint -q /lib/modules && umount /lib/modules
-	# A debug kernel's are in the project's folder.
-	if [ -n "$MODULES" ]; then
-		mkdir -p "/lib/modules/$(uname -r)"
-		mount --bind "$MODULES" "/lib/modules/$(uname -r)"
-	fi
+	# Those of a kernel that isn't in the guest root are in the project's folder.
+	[ -z "$MODULES" ] || ln -s "$MODULES" "/lib/modules/$(uname -r)"
 
 	# A fresh tmpfs on /tmp, with what was mounted below it still there.
 	mkdir -p /run/floop/tmp
