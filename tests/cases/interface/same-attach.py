@@ -33,7 +33,7 @@ def files(d):
     link.symlink_to(image)
     d.stack.callback(link.unlink)
     r, w = os.pipe()
-    sock = socket.socket()
+    sock = socket.socket(socket.AF_UNIX)
     memfd = os.memfd_create("memory")
     os.ftruncate(memfd, SIZE)
     fds = {
