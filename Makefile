@@ -45,7 +45,22 @@ test-debug: cli setup
 ## test-rt: the tests on a PREEMPT_RT kernel
 .PHONY: test-rt
 test-rt: cli setup
+	scripts/rt-kernel.sh
 	@$(VENV)/pytest tests/cases --kernel rt $(ARGS)
+
+# A command without libraries, which rustup's tool chain links itself.
+.PHONY: cli-i386
+cli-i386:
+	rustup -q target add i686-unknown-linux-musl
+	cargo build --release --manifest-path cli/Cargo.toml --target i686-unknown-linux-musl \
+		--config 'target.i686-unknown-linux-musl.linker="rust-lld"'
+
+## test-i386: the tests of the interface on a system of 32 bits (the first time takes long)
+.PHONY: test-i386
+test-i386: cli-i386 setup
+	scripts/i386-root.sh
+	scripts/i386-kernel.sh
+	@$(VENV)/pytest tests/cases/interface --kernel i386 $(ARGS)
 
 ## test-planted: that the tests notice the bugs of tests/planted/ (takes hours); ONLY="rule-drain ..." ARGS=--by-only
 .PHONY: test-planted

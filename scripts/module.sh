@@ -1,7 +1,7 @@
 #!/bin/bash
 # Usage: module.sh KVER floop|loop|debug. Build that module for the guest's kernel
-# KVER (Debian's, its PREEMPT_RT kernel, or a debug kernel), inside the guest root,
-# into build/modules/KVER/{floop,loop,floop-debug}.ko; "debug" is the one whose
+# KVER (Debian's, its PREEMPT_RT kernel, a debug kernel, or that of 32 bits),
+# inside the guest root, into build/modules/KVER/{floop,loop,floop-debug}.ko; "debug" is the one whose
 # guard can be told to break its rules (kernel/rules.h). Only what has changed is
 # compiled, in KVER.build-NAME, where the module stays with debug information.
 
@@ -20,7 +20,7 @@ locked "module-$kver-$name"
 
 headers=/lib/modules/$kver/build
 stamps=("$ROOT/floop/stamp")
-for further in "$BUILD"/debug-kernel/*/ "$BUILD/rt/"; do
+for further in "$BUILD"/debug-kernel/*/ "$BUILD/rt/" "$BUILD/i386/"; do
 	if [ "$(cat "$further/release" 2> /dev/null)" = "$kver" ]; then
 		headers=${further}linux
 		[ -e "$headers" ] || headers=${further}lib/modules/$kver/build

@@ -1,8 +1,15 @@
 #!/bin/bash
-# Build the programs of tests/programs inside the guest root, into build/programs/. The cases build
+# Usage: test-programs.sh [i386]. Build the programs of tests/programs inside the
+# guest root, into build/programs/; or inside the one of 32 bits. The cases build
 # what they find missing, but there, emulated, it takes a hundred times as long.
 
 . "$(dirname "$0")/lib.sh"
 
+out=$BUILD/programs
+if [ "${1:-}" = i386 ]; then
+	"$PROJECT/scripts/i386-root.sh"
+	ROOT=$BUILD/i386/root
+	out=$BUILD/i386/programs
+fi
 locked test-programs
-in_root make -s -C "$PROJECT/tests/programs" OUT="$BUILD/programs"
+in_root make -s -k -C "$PROJECT/tests/programs" OUT="$out"

@@ -6,8 +6,7 @@ root in a machine with the module loaded, and passes by exiting with 0. Its
 header comments say what it needs:
 
   # shows: what it proves, in one line         (the only one that must be there)
-  # kernels: lts stable                        default both; lts is rt, too: see
-                                               below
+  # kernels: lts stable                        default both; see below for others
   # modes: side-by-side drop-in                default both; in-tree: see below
   # machines: lts-drop-in stable-side-by-side  instead of both: these will do,
                                                unless --everywhere
@@ -19,8 +18,8 @@ header comments say what it needs:
                                                busy host needs, not what it takes
   # init: systemd                            a Debian system with systemd and
                                                users' programs (./vm --systemd),
-                                               which may be rebooted; not on rt or
-                                               the debug kernel
+                                               which may be rebooted; on these
+                                               kernels only
   # module: debug                            floop-debug.ko is there, too, whose
                                                guard can be told to break its rules
   # debug: also | only | no                    part of `make test-debug`: also
@@ -36,8 +35,9 @@ Mode in-tree is the kernel's own loop driver, without any module of ours. With
 loop devices do, and without the option none. Cases that list their modes and
 leave out in-tree are about what only floop does.
 
-Kernel rt is PREEMPT_RT, of the LTS series: with `--kernel rt` the cases for lts
-run there, once, unless --everywhere, and without the option none.
+Kernel rt is PREEMPT_RT, of the LTS series, and i386 one of 32 bits, of the
+stable series: with `--kernel rt` the cases for lts run there, once, unless
+--everywhere, and without the option none.
 """
 
 import dataclasses
@@ -74,7 +74,7 @@ HEADERS = {
 }
 KERNELS = ("lts", "stable")
 # Kernels that are others' for the cases
-SERIES = {"rt": "lts"}
+SERIES = {"rt": "lts", "i386": "stable"}
 MODES = ("side-by-side", "drop-in", "in-tree")
 MODE_OPTIONS = {"side-by-side": [], "drop-in": ["--drop-in"], "in-tree": ["--no-module"]}
 # Environment variables that cases know: how long to go on, where random numbers begin, what to do.
@@ -152,7 +152,7 @@ def read_headers(path):
 class Needs:
     """What makes two cases need different machines."""
 
-    kernel: str  # lts, stable, rt or debug
+    kernel: str  # lts, stable, rt, i386 or debug
     mode: str
     cpus: str
     memory: str
@@ -340,14 +340,15 @@ class Machine:
         ):
             return
         # In C, built where that is fast.
-        commands = [[PROJECT / "scripts" / "test-programs.sh"]]
+        bits = ["i386"] if self.needs.kernel == "i386" else []
+        commands = [[PROJECT / "scripts" / "test-programs.sh", *bits]]
         if any(item.module == "debug" for item in self.items):
             kernel = self.needs.kernel
             release = PROJECT / "build/root/floop" / kernel
             if kernel == "debug":
                 release = PROJECT / "build/debug-kernel/stable/release"
-            elif kernel == "rt":
-                release = PROJECT / "build/rt/release"
+            elif kernel in SERIES:
+                release = PROJECT / "build" / kernel / "release"
             if release.exists():
                 release = release.read_text().strip()
                 commands.append([PROJECT / "scripts" / "module.sh", release, "debug"])
@@ -575,7 +576,7 @@ def pytest_collection_finish(session):
     top = results_folder(session.config)
     session.machines = Machines(session.config.option.at_once)
     ordered = others
-    kernels = ("stable", "lts", "rt", "debug")
+    kernels = ("stable", "lts", *SERIES, "debug")
     for needs in sorted(groups, key=lambda n: (kernels.index(n.kernel), MODES.index(n.mode))):
         items = groups[needs]
         name = f"{len(session.machines.all) + 1}-{needs}"

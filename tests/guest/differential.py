@@ -462,6 +462,8 @@ def _compat_setup():
 
 def ioctl32(fd, request, arg=0):
     """ioctl(2) as a 32-bit program does it; arg as for loopctl.ioctl."""
+    if ctypes.sizeof(ctypes.c_void_p) == 4:
+        return loopctl.ioctl(fd, request, arg)
     if not _compat:
         _compat_setup()
     if arg is None:

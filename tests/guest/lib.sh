@@ -4,9 +4,10 @@
 #
 # Given by the runner: $PREFIX (floop or loop: /dev/$PREFIX0), $CTL (the control
 # node), $DRIVER_MODE (side-by-side, drop-in, in-tree), $KERNEL (lts, stable,
-# debug; lts on rt), $MODULE (its name), $MODULE_FILE, $FLOOP (the command),
-# $DISKS (the machine's disks, empty), $WORK (a scratch folder in memory, removed
-# after the case), $SLOWER (how much more time things may take here).
+# debug; lts on rt, stable on i386), $MODULE (its name), $MODULE_FILE, $FLOOP (the
+# command), $PROGRAMS (where those of tests/programs are built), $DISKS (the
+# machine's disks, empty), $WORK (a scratch folder in memory, removed after the
+# case), $SLOWER (how much more time things may take here).
 #
 # The current folder is the project's. A command that fails ends the case. What
 # a case makes it takes away again: what is still there at its end (attached

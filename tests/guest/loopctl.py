@@ -58,7 +58,7 @@ BLKDISCARD = 0x1277
 BLKSECDISCARD = 0x127D
 BLKZEROOUT = 0x127F
 BLKPBSZGET = 0x127B
-BLKGETSIZE64 = 0x80081272
+BLKGETSIZE64 = 0x80001272 | ctypes.sizeof(ctypes.c_size_t) << 16
 BLKGETDISKSEQ = 0x80081280
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -101,6 +101,10 @@ class Info32(ctypes.Structure):
         ("lo_init", ctypes.c_uint32 * 2),
         ("reserved", ctypes.c_char * 4),
     ]
+
+
+if ctypes.sizeof(ctypes.c_void_p) == 4:
+    Info = Info32
 
 
 class Info64(ctypes.Structure):

@@ -342,7 +342,7 @@ def run_case(case, plan, machine, kernel_log):
         KERNEL=plan["kernel"],
         MODULE=machine.module,
         MODULE_FILE=machine.module_file(),
-        FLOOP=f"{plan['project']}/cli/target/release/floop",
+        **built(plan["project"]),
         PROJECT=plan["project"],
         WORK=str(work),
         DISKS=" ".join(f"/dev/{d}" for d in machine.disks),
@@ -467,9 +467,18 @@ def find_leaks():
         print(found, flush=True)
 
 
+def built(project):
+    """Where the host's builds for this machine are."""
+    if os.uname().machine == "i686":
+        command, programs = "i686-unknown-linux-musl/release/floop", "i386/programs"
+    else:
+        command, programs = "release/floop", "programs"
+    return {"FLOOP": f"{project}/cli/target/{command}", "PROGRAMS": f"{project}/build/{programs}"}
+
+
 def build_tools(project):
     """What lib.sh needs in C: a Python program takes a second to start in an emulated machine."""
-    out = f"{project}/build/programs"
+    out = built(project)["PROGRAMS"]
     make = ["make", "-s", "-C", f"{project}/tests/programs", f"OUT={out}", f"{out}/loopdev"]
     subprocess.run(make, check=True)
     os.makedirs(TOOLS, exist_ok=True)

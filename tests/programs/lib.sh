@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 # After tests/guest/lib.sh: the programs of this folder, and what the cases that use them share.
-: "${PREFIX:?}" "${WORK:?}" "${PROJECT:=$PWD}"
+: "${PREFIX:?}" "${WORK:?}" "${PROJECT:=$PWD}" "${PROGRAMS:=$PROJECT/build/programs}"
 
 # programs NAME... - built where they run, once: afterwards they are commands
 programs() {
-	local out=$PROJECT/build/programs name
+	local out=$PROGRAMS name
 	make -s -C "$PROJECT/tests/programs" OUT="$out" "${@/#/$out/}" || fail "cannot build $*"
 	mkdir -p "$WORK/bin"
 	for name; do

@@ -44,8 +44,13 @@ is "mapped" "$(ios "$dev" mapped)" 0
 detach "$dev"
 set_mapping 1
 dev=$(loop_attach direct "$MNT/image")
-wait_mapped "$dev" 4
-mapped=$(ios "$dev" mapped)
-counts mapped "$dev"
-[ "$(ios "$dev" mapped)" -gt "$mapped" ] || fail "the flushes were not mapped"
+if [ "$(getconf LONG_BIT)" = 32 ]; then
+	is "the reason on 32 bits" "$(attr "$dev" loop/mapped_reason)" \
+		"the disk can't be mapped to"
+else
+	wait_mapped "$dev" 4
+	mapped=$(ios "$dev" mapped)
+	counts mapped "$dev"
+	[ "$(ios "$dev" mapped)" -gt "$mapped" ] || fail "the flushes were not mapped"
+fi
 detach "$dev"
