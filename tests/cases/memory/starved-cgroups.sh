@@ -51,8 +51,20 @@ for group in "${throttled[@]}"; do
 		--io_size=8m --norandommap >/dev/null &
 	hogs+=($!)
 done
+# reads N - each of them has had so many blocks of the disk
+reads() {
+	local group
+	for group in "${throttled[@]}"; do
+		awk -v disk="$number" -v n="$1" '
+			$1 == disk && match($0, /rios=[0-9]+/) {
+				if (substr($0, RSTART + 5, RLENGTH - 5) + 0 >= n)
+					enough = 1
+			}
+			END { exit !enough }' "$CGROUPS/$group/io.stat" || return 1
+	done
+}
 # Some of their reads end, and the next ones take their places. Then none does.
-sleep 3
+(wait_until 60 reads 6) || fail "a throttled cgroup waits for another one"
 let_them 1
 
 python3 - "$dev" "${groups[@]:4}" <<'PYTHON'
