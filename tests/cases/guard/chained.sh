@@ -1,0 +1,56 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# shows: a write of which the front goes into a hole, through the file system, and the rest is mapped ends while somebody changes the image's blocks: the rest doesn't wait for the front, which waits for the change, which waits for the rest
+# modes: side-by-side
+# machines: stable-side-by-side
+. tests/guest/lib.sh
+. tests/programs/lib.sh
+. tests/guest/guard.sh
+programs loopdev pattern
+
+# ended PID...
+ended() {
+	local pid
+	for pid; do
+		[ ! -e "/proc/$pid" ] || return 1
+	done
+}
+
+for fs in ext4 xfs; do
+	begin_fs "$fs"
+	later dmsetup resume below
+	mkimage 8M "$MNT/image" >/dev/null
+	pattern write -q -s 1 -o 64k "$MNT/image" 64k
+	pattern write -q -s 1 -o 4M "$MNT/image" 4M
+	dev=$(attach "$MNT/image")
+	wait_mapped "$dev" 4
+	udev_settle
+	mapped=$(ios "$dev" mapped)
+	dmsetup suspend --noflush --nolockfs below
+
+	# The writer has the inode's lock, and waits for the disk.
+	pattern write -d -n -q -b 512 -s 2 -o 1M "$dev" 512 &
+	first=$!
+	sleep 1
+	# Half of it is in a hole.
+	pattern write -d -n -q -b 128k -s 3 "$dev" 128k &
+	both=$!
+	wait_until 20 more_ios "$dev" mapped "$mapped"
+	xfs_io -c "fpunch 5m 64k" "$MNT/image" &
+	punch=$!
+	(wait_until 20 waits_or_is_gone "$punch" "fallocate") ||
+		fail "$fs: where it waits: $(<"/proc/$punch/stack")"
+	for pid in $first $both $punch; do
+		[ -e "/proc/$pid" ] || fail "$fs: not all of them wait"
+	done
+	dmsetup resume below
+	wait_until 60 ended $first $both $punch
+	for pid in $first $both $punch; do
+		wait "$pid" || fail "$fs: one of them failed"
+	done
+	check "$fs: what was written" pattern check -d -q -b 128k -s 3 "$dev" 128k
+	check "$fs: before it" pattern check -d -q -b 512 -s 2 -o 1M "$dev" 512
+	check "$fs: the hole" cmp -n 64K -i 5M:0 "$dev" /dev/zero
+	detach "$dev"
+	end_fs
+done
