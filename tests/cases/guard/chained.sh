@@ -28,9 +28,13 @@ for fs in ext4 xfs; do
 	mapped=$(ios "$dev" mapped)
 	dmsetup suspend --noflush --nolockfs below
 
-	# The writer has the inode's lock, and waits for the disk.
-	pattern write -d -n -q -b 512 -s 2 -o 1M "$dev" 512 &
-	first=$!
+	# The writer has the inode's lock, and waits for the disk; the others wait for
+	# the writer. Who else waits for the lock gets it after one of them.
+	before=()
+	for at in 1M 1536k 2M 2560k 3M; do
+		pattern write -d -n -q -b 512 -s 2 -o "$at" "$dev" 512 &
+		before+=($!)
+	done
 	sleep 1
 	# Half of it is in a hole.
 	pattern write -d -n -q -b 128k -s 3 "$dev" 128k &
@@ -40,16 +44,19 @@ for fs in ext4 xfs; do
 	punch=$!
 	(wait_until 20 waits_or_is_gone "$punch" "fallocate") ||
 		fail "$fs: where it waits: $(<"/proc/$punch/stack")"
-	for pid in $first $both $punch; do
+	all=("${before[@]}" "$both" "$punch")
+	for pid in "${all[@]}"; do
 		[ -e "/proc/$pid" ] || fail "$fs: not all of them wait"
 	done
 	dmsetup resume below
-	wait_until 60 ended $first $both $punch
-	for pid in $first $both $punch; do
+	wait_until 60 ended "${all[@]}"
+	for pid in "${all[@]}"; do
 		wait "$pid" || fail "$fs: one of them failed"
 	done
 	check "$fs: what was written" pattern check -d -q -b 128k -s 3 "$dev" 128k
-	check "$fs: before it" pattern check -d -q -b 512 -s 2 -o 1M "$dev" 512
+	for at in 1M 1536k 2M 2560k 3M; do
+		check "$fs: before it" pattern check -d -q -b 512 -s 2 -o "$at" "$dev" 512
+	done
 	check "$fs: the hole" cmp -n 64K -i 5M:0 "$dev" /dev/zero
 	detach "$dev"
 	end_fs
