@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: a sparse image on a full file system gives ENOSPC, to direct writes and to the file system above; what was written before is intact, and with space again all works
 # modes: side-by-side
-# machines: stable-side-by-side
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: after a power cut all is there that was fsynced through the mapped path, while the image grew, was mapped as it grew, and others broke its lease
 # modes: side-by-side
-# machines: stable-side-by-side
 # disks: nvme:1G nvme:3G
 # timeout: 400
 . tests/guest/lib.sh
