@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: a sparse image on a full file system gives ENOSPC, to direct writes and to the file system above; what was written before is intact, and with space again all works
+# shows: a sparse image on a full file system, or of an owner who is over quota, gives ENOSPC, to direct writes and to the file system above; what was written before is intact, and with space again all works
 # modes: side-by-side
 # timeout: 400
 . tests/guest/lib.sh
@@ -85,3 +85,19 @@ for pair in $hows; do
 	unmount "$WORK/$fs"
 	check "$fs below is clean" fsck_of "$fs" /dev/mapper/tiny
 done
+
+# Somebody else's quota
+make_fs xfs /dev/mapper/tiny
+mkdir -p "$WORK/quota"
+mount_at /dev/mapper/tiny "$WORK/quota" -o uquota
+image=$(mkimage 96M "$WORK/quota/image")
+chown 1000 "$image"
+check "a quota" xfs_quota -x -c "limit bhard=16m 1000" "$WORK/quota"
+dev=$(loop_attach direct "$image")
+status=0
+out=$(pattern write -d -b 256k -s 15 "$dev" 96M) || status=$?
+is "over quota: exit status" "$status" 3
+matches "over quota: direct writes" "$out" "ENOSPC write *"
+check "over quota: what was written is right" pattern check -d -b 4k -s 15 "$dev" "$(written "$out")"
+loopdev detach "$dev"
+unmount "$WORK/quota"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: flags, priority and write hint of a mapped I/O reach the disk as they came; I/O that is to be polled for is refused; the cgroup that asked is charged once on each device, and the device's own statistics are true
+# shows: flags, priority and write hint of a mapped I/O reach the disk as they came, and the priority of one through the file system; I/O that is to be polled for is refused; the cgroup that asked is charged once on each device, and the device's own statistics are true
 # modes: side-by-side
 # machines: stable-side-by-side
 # debug: no
@@ -87,6 +87,17 @@ for fs in ext4 xfs; do
 		fio --name=passes --filename="$dev" --direct=1 --bs=4k \
 		--number_ios=8 --size=4m --rw=randread --ioengine=io_uring \
 		--hipri=1 --output="$WORK/fio"
+
+	# Through the file system a worker does it, as who asked would
+	echo 0 >"/sys/block/${dev#/dev/}/loop/mapping"
+	echo >"$tracing/trace"
+	echo 1 >"$tracing/events/passes/enable"
+	check "$fs: not mapped: with a priority" fio --name=passes --filename="$dev" --direct=1 --bs=4k \
+		--number_ios=8 --size=4m --allow_mounted_write=1 --rw=randread --prioclass=1 --prio=3
+	echo 0 >"$tracing/events/passes/enable"
+	n=$(grep -c "dev=$(number_of "$disk") .*prio=0x2003$" "$tracing/trace" || true)
+	[ "$n" -ge 8 ] || fail "$fs: not mapped: $n reads of the disk have it: $(tail -n 5 "$tracing/trace")"
+	echo "ok: $fs: not mapped: $n reads of the disk have it"
 	detach "$dev"
 	unmount "$MNT"
 done

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: blocks that have been looked up, and are others' by the time that they would go into the map, don't go there; who detaches the device meanwhile waits for the look at one piece of the image, not at all of it
+# shows: blocks that have been looked up, and are others' by the time that they would go into the map, don't go there; what a discard elsewhere keeps from going there does so later; who detaches the device meanwhile waits for the look at one piece of the image, not at all of it
 # timeout: 300
 # modes: side-by-side
 # module: debug
@@ -31,6 +31,17 @@ for fs in ext4 xfs; do
 	check "$fs: the neighbour is as it was" \
 		pattern check -q -s 7 "$MNT/neighbour" 8M
 	check "$fs: the image" pattern check -q -b 64k -s 3 "$MNT/image" 8M
+	detach "$dev"
+
+	# What a discard elsewhere keeps from going there is looked up again
+	check "$fs: written once more" written "$MNT/neighbour" 8M 4
+	window 20000 FILL
+	dev=$(attach "$MNT/neighbour")
+	wait_until 20 in_window FILL
+	check "$fs: a discard meanwhile" blkdiscard -l 64k "$dev"
+	window 0
+	wait_mapped "$dev" 7
+	check "$fs: after the discard" pattern check -d -q -s 4 -o 1M "$dev" 7M
 	detach "$dev"
 
 	# Of 2,048 pieces: looked up in four goes

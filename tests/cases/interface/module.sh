@@ -65,6 +65,11 @@ device=$(attach "$image")
 is "and one when it is asked for" "$device" "/dev/${PREFIX}0"
 detach "$device"
 unload
+load max_loop=2
+mknod "$WORK/beyond" b "$(awk -v name="$PREFIX" '/^Block/ { block = 1 } block && $2 == name { print $1 }' /proc/devices)" 2
+refused "max_loop=2: opening the node of a third" "*No such device*" dd if="$WORK/beyond" of=/dev/null count=1
+is "max_loop=2: devices" "$(devices)" 2
+unload
 
 load max_part=7
 is "max_part=7" "$(cat "/sys/module/$MODULE/parameters/max_part")" 7

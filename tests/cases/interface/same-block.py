@@ -88,6 +88,21 @@ def discard(d):
 
 
 @scenario()
+def space(d):
+    """a range that is zeroed keeps its space in the image, one that is discarded doesn't"""
+    device = d.bound()
+    os.pwrite(device.fd, b"data" * (SIZE // 4), 0)
+    os.fsync(device.fd)
+    d.see("written", os.stat(device.image).st_blocks)
+    d.call("zeroed", text_range, device.fd, BLKZEROOUT, 0, SIZE // 2)
+    os.fsync(device.fd)
+    d.see("zeroed: blocks", os.stat(device.image).st_blocks)
+    d.see("zeroed: reads", os.pread(device.fd, 4, 0))
+    d.call("discarded", text_range, device.fd, BLKDISCARD, 0, SIZE // 2)
+    d.see("discarded: blocks", os.stat(device.image).st_blocks)
+
+
+@scenario()
 def no_fallocate(d):
     """discard where the file cannot: memory files that are sealed"""
     memfd = os.memfd_create("sealed", os.MFD_ALLOW_SEALING)
@@ -185,6 +200,9 @@ def read_only_setting(d):
     d.see_attrs("writable against the image", ro, "ro")
     d.call("and a write", os.pwrite, ro.fd, bytes(512), 0)
     d.call("and its sync", os.fsync, ro.fd)
+    d.call("and a discard", text_range, ro.fd, BLKDISCARD, 0, 4096)
+    d.call("and zeroes", text_range, ro.fd, BLKZEROOUT, 4096, 4096)
+    d.see("what the image has", [ro.image.read_bytes()[at : at + 15] for at in (0, 4096)])
     value = ctypes.c_int(1)
     d.see("without privileges", as_nobody(ioctl, ro.fd, BLKROSET, value))
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: the disk's I/O below a device is accounted to the cgroup that asked for it, a cgroup that io.max slows down slows no other on the same device, and the page cache of a buffered image is charged to the one who wrote it
+# shows: the disk's I/O below a device is accounted to the cgroup that asked for it, a cgroup that io.max slows down slows no other on the same device, the page cache of a buffered image is charged to the one who wrote it, and a cgroup that did I/O can go
 # modes: side-by-side
 # machines: stable-side-by-side
 # timeout: 400
@@ -56,6 +56,24 @@ in_group first pattern write -q -n -d "$dev" 8M
 after=$(charged first file)
 echo "buffered: the cgroup is charged $(((after - before) >> 20)) MiB of page cache for 8 MiB written"
 [ $((after - before)) -ge $((6 << 20)) ] || fail "the image's page cache is not charged to who wrote it"
+loopdev detach "$dev"
+
+# It is let go: what did I/O by a device doesn't stay for that
+dying() {
+	awk '$1 == "nr_dying_subsys_memory" || $1 == "nr_dying_descendants" { n = $2 } END { print n }' \
+		/sys/fs/cgroup/cgroup.stat
+}
+no_more_are_dying() {
+	drop_caches
+	[ "$(dying)" -le "$before" ]
+}
+before=$(dying)
+mkdir /sys/fs/cgroup/third
+dev=$(loop_attach direct "$MNT/image")
+in_group third pattern check -q -d "$dev" 1M
+rmdir /sys/fs/cgroup/third
+wait_until 30 no_more_are_dying
+echo "ok: a cgroup that did I/O is gone when it has been removed"
 loopdev detach "$dev"
 
 # Who waits. The first is limited to what takes it far longer than the second needs for all of its work.
