@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: with direct=asked, I/O is direct where it is asked for (LO_FLAGS_DIRECT_IO, O_DIRECT, LOOP_SET_DIRECT_IO) and buffered elsewhere, as on the in-tree driver, and sectors are of 512 bytes; with direct=always, wherever it can be
+# shows: with direct=asked, I/O is direct where it is asked for (LO_FLAGS_DIRECT_IO, O_DIRECT, LOOP_SET_DIRECT_IO) and buffered elsewhere, as on the in-tree driver, and sectors are of 512 bytes; with direct=always, wherever it can be, until it is turned off
 # modes: side-by-side drop-in
 # machines: lts-side-by-side stable-drop-in
 . tests/guest/lib.sh
@@ -24,6 +24,13 @@ image=$(mkimage 8M "$MNT/image")
 
 what="always"
 direct "$(attach "$image")" 1
+what="turned off, then refused"
+device=$(attach "$image")
+loopctl direct-io "$device" 0
+loopctl set-status "$device" --offset 1000
+refused "$what" "*" loopctl direct-io "$device" 1
+loopctl set-status "$device" --offset 0
+direct "$device" 0
 echo asked >"$parameter"
 is "the parameter" "$(<"$parameter")" asked
 what="nobody asks"
