@@ -45,3 +45,13 @@ ends_with 7 "floop: $gpt: no direct I/O: *GPT*" attach --direct on "$gpt"
 is "nothing is attached but the disk" "$("$FLOOP" list | wc -l)" 2
 is "unless the sectors are asked for" "$(whether "$gpt" --direct on --sector-size 4096)" \
 	"true 4096 null"
+
+# On a partition, of a file system that doesn't say what direct I/O takes
+whole=$(attach --partscan --block-size 4096 "$(mkimage 64M)")
+later detach "$whole"
+echo , | sfdisk -q "$whole"
+udev_settle
+wait_until 20 test -b "${whole}p1"
+mkfs.vfat -S 4096 "${whole}p1" >/dev/null
+mount_at "${whole}p1" "$WORK/vfat"
+is "on a partition" "$(whether "$(mkimage 16M "$WORK/vfat/image")" --direct on)" "true 4096 null"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: attaching, using and detaching again and again leaks no memory (kmemleak)
+# shows: attaching, using and detaching again and again, and a lease that is refused, leak no memory (kmemleak)
 # modes: side-by-side
 # debug: only
 # timeout: 400
@@ -24,6 +24,16 @@ for how in direct buffered; do
 	n=$(loopdev add 300)
 	loopdev remove "$n"
 done
+# A lease that is refused, again and again
+leases=/proc/sys/fs/leases-enable
+later sh -c "echo 1 >$leases"
+echo 0 >$leases
+map_images
+dev=$(loop_attach direct "$MNT/image")
+wait_until 20 grep -q "grants no lease" "/sys/block/${dev#/dev/}/loop/mapped_reason"
+sleep 3
+loopdev detach "$dev"
+echo 1 >$leases
 rmmod "$MODULE"
 insmod "$MODULE_FILE"
 # An object is reported when two scans did not find a pointer to it.
