@@ -191,6 +191,23 @@ trace_off() {
 	echo >"$tracing/trace"
 }
 
+# fua_writes DEVICE - what makes an O_DSYNC write to it durable on the first disk by
+# itself: flushes and writes with FUA, before the flush that the kernel sends after it
+fua_writes() {
+	local disk
+	disk=$(the_disk 1)
+	echo >"$tracing/trace"
+	echo 1 >"$tracing/events/block/block_bio_queue/enable"
+	echo 1 >"$tracing/events/block/block_rq_issue/enable"
+	dd if=/dev/zero of="$1" bs=4k count=1 oflag=direct,dsync conv=notrunc status=none
+	echo 0 >"$tracing/events/block/enable"
+	awk -v device=": $(tr : , <"/sys/block/${1#/dev/}/dev") " -v disk=": $(tr : , <"/sys/block/${disk#/dev/}/dev") " '
+		/block_bio_queue/ && index($0, device "WF") { inside = 1 }
+		/block_bio_queue/ && index($0, device "F") { inside = 0 }
+		inside && /block_rq_issue/ && (index($0, disk "F") || index($0, disk "WF")) { n++ }
+		END { print n + 0 }' "$tracing/trace"
+}
+
 # open_uncounted [-u UID] PATH - through a descriptor that is neither for reading
 # nor for writing, and is counted in neither: see uncounted.c. $uncounted: who
 open_uncounted() {

@@ -1,15 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: I/O whose memory direct I/O can't take reads and writes what it is asked to, in pieces of any size, and joined
+# shows: I/O whose memory direct I/O can't take reads and writes what it is asked to, in pieces of any size, joined, and with FUA
 # modes: side-by-side
 # machines: stable-side-by-side
 # module: debug
 . tests/guest/lib.sh
 . tests/programs/lib.sh
 . tests/guest/debug.sh
+. tests/guest/guard.sh
 programs loopdev pattern ackio
 seed
 
+begin_tracing
 load_debug
 set_mapping 0
 for fs in ext4 xfs; do
@@ -27,6 +29,8 @@ for fs in ext4 xfs; do
 		check "$fs: in pieces of $size: read back" \
 			pattern check -q -d -b "$size" -s 2 -o 1M "$dev" 2M
 	done
+	[ "$(fua_writes "$dev")" -gt 0 ] || fail "$fs: a write with FUA: $(tail -n 5 "$tracing/trace")"
+	echo "ok: $fs: a write with FUA"
 	check "$fs: by the page cache" pattern write -q -s 3 -o 4M "$dev" 2M
 	rm -f "$WORK/state"
 	dd if=/dev/zero of="$dev" bs=1M count=8 oflag=direct conv=fsync status=none

@@ -1,10 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: an image on a FUSE file system holds what its device was given
+# shows: an image on a FUSE file system holds what its device was given, and what was written with FUA is on the disk
 # machines: lts-side-by-side
 . tests/guest/lib.sh
 . tests/guest/images.sh
+. tests/programs/lib.sh
+. tests/guest/guard.sh
 
+begin_tracing
 on_disk ext4
 mkdir "$WORK/fuse"
 bindfs "$MNT" "$WORK/fuse"
@@ -16,6 +19,9 @@ device=$(attach "$image")
 put "$WORK/noise" 1 4 "$device" oflag=direct
 put "$WORK/noise" 6 2 "$device"
 check "flush" sync "$device"
+[ "$(fua_writes "$device")" -gt 0 ] || fail "a write with FUA: $(tail -n 5 "$tracing/trace")"
+echo "ok: a write with FUA"
+put "$WORK/noise" 1 4 "$device" oflag=direct
 drop_caches
 model=$(mkimage 12M)
 put "$WORK/noise" 1 4 "$model"
