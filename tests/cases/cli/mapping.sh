@@ -110,7 +110,12 @@ I/Os:           * mapped, * through the file*"
 	mkimage 16M "$image" >/dev/null
 	noise "$WORK/noise" 12
 	dd if="$WORK/noise" of="$image" bs=1M conv=notrunc status=none
-	dev=$("$FLOOP" attach --mapping on "$image" 2>"$WORK/stderr")
+	# On a slow host it may not be mapped in time, now and then.
+	for _ in {1..10}; do
+		dev=$("$FLOOP" attach --mapping on "$image" 2>"$WORK/stderr")
+		[ -s "$WORK/stderr" ] || break
+		check "detach" "$FLOOP" detach "$dev"
+	done
 	is "--mapping on has nothing to say" "$(cat "$WORK/stderr")" ""
 	wait_until 20 maps "$dev" $((12 << 20))
 	is "list: how much" "$(in_list "$dev")" 75%

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: an image that is written to gets a new mtime, as backups and rsync need it: mapped, by the next flush, by the detach, though the file system was frozen when mapping was turned off, and when an epoch ends; through the file system, by the next flush. One that is only read keeps the old
+# shows: an image that is written to gets a new mtime, as backups and rsync need it: mapped, by the next flush (by the one after that if its file system is frozen), by the detach, though the file system was frozen when mapping was turned off, and when an epoch ends; through the file system, by the next flush. One that is only read keeps the old
 # modes: side-by-side
 . tests/guest/lib.sh
 . tests/programs/lib.sh
@@ -32,6 +32,7 @@ write_mapped() {
 
 for fs in ext4 xfs; do
 	on_disk "$fs"
+	later thaw "$MNT"
 	image=$MNT/image
 	pattern write -q "$image" 8M
 	sync
@@ -48,6 +49,18 @@ for fs in ext4 xfs; do
 	sync "$dev"
 	wait_until 20 is_new
 	echo "ok: $fs: mapped: a flush"
+	loopdev detach "$dev"
+
+	# Frozen, it keeps its times, and is not forgotten
+	begin
+	write_mapped
+	check "$fs: freeze" fsfreeze -f "$MNT"
+	sync "$dev"
+	sleep 0.5
+	check "$fs: thaw" fsfreeze -u "$MNT"
+	sync "$dev"
+	wait_until 20 is_new
+	echo "ok: $fs: mapped: a flush after a freeze"
 	loopdev detach "$dev"
 
 	begin

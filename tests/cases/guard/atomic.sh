@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: atomic writes to an image on xfs, which move blocks without a wait for direct I/O in flight, wait for the mapped writes that are held back, and no write lands in other files' blocks. xfs by itself doesn't wait (7.3); kernel 6.12 has no such writes
+# shows: atomic writes to an image on xfs, which move blocks without a wait for direct I/O in flight, wait for the mapped writes that are held back, however long (fs.lease-break-time doesn't end it), and no write lands in other files' blocks. xfs by itself doesn't wait (7.3); kernel 6.12 has no such writes
 # modes: side-by-side
 # machines: stable-side-by-side lts-side-by-side
 # timeout: 400
@@ -46,6 +46,11 @@ hold_back() {
 	wait_until 20 grep -q submitted "$WORK/held"
 }
 
+# Of a lease that nobody gives back others wait no longer than that. Not of this one
+sysctl=/proc/sys/fs/lease-break-time
+later sh -c "echo $(<$sysctl) >$sysctl"
+echo 1 >$sysctl
+
 fill_up 6
 dev=$(attach "$MNT/image")
 wait_mapped "$dev"
@@ -60,6 +65,7 @@ opener=$!
 later stop_writes $opener
 wait_until 20 grep -q open "$WORK/out"
 wait_until 60 waits_or_is_gone $opener __break_lease
+sleep 3
 waited=no
 if [ -e "/proc/$opener" ]; then
 	waited=yes

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: flushes and FUA writes of a mapped device reach the disk as such without the file system; when something went through the file system, a write, a discard or write-zeroes, the next flush goes through it, too
+# shows: flushes and FUA writes of a mapped device reach the disk as such without the file system; when something went through the file system, a write, a discard or write-zeroes, the next flush goes through it, too, though one was under way as it was written
 # modes: side-by-side
 # machines: stable-side-by-side
 # timeout: 400
@@ -22,6 +22,19 @@ reached() {
 	n=$(grep -cE "block_rq_issue: [0-9]+,[0-9]+ $pattern" "$tracing/trace" || true)
 	[ "$n" -gt 0 ] || fail "$what: not on the disk: $(tail -n 5 "$tracing/trace")"
 	echo "ok: $what: $n on the disk"
+}
+
+# flushes_take MILLISECONDS - of what the file system is on
+flushes_take() {
+	local where
+	where=$(dmsetup table below | awk '{ print $4, $5 }')
+	if [ "$1" = 0 ]; then
+		echo "0 $(sectors /dev/mapper/below) linear $where"
+	else
+		echo "0 $(sectors /dev/mapper/below) delay $where 0 $where 0 $where $1"
+	fi | dmsetup reload below
+	dmsetup suspend --nolockfs below
+	dmsetup resume below
 }
 
 for fs in ext4 xfs; do
@@ -46,6 +59,22 @@ for fs in ext4 xfs; do
 	file=$(ios "$dev" file)
 	reached "$fs: fsync after that" "F" pattern write -d -q -s 6 "$dev" 1M
 	is "$fs: of that through the file system" "$(($(ios "$dev" file) - file))" 0
+
+	# What is written while one is under way is the next one's
+	flushes_take 2000
+	check "$fs: into a hole" pattern write -d -n -q -b 64k -s 7 -o 9M "$dev" 64k
+	file=$(ios "$dev" file)
+	sync "$dev" &
+	flusher=$!
+	wait_until 20 more_ios "$dev" file "$file"
+	sleep 0.5
+	check "$fs: into a hole meanwhile" pattern write -d -n -q -b 64k -s 8 -o 10M "$dev" 64k
+	wait "$flusher" || fail "$fs: fsync"
+	flushes_take 0
+	wait_mapped "$dev" 12
+	file=$(ios "$dev" file)
+	sync "$dev"
+	is "$fs: of the fsync after that through the file system" "$(($(ios "$dev" file) - file))" 1
 
 	# What has changed the file's blocks isn't durable by the disk's flush
 	for zeroes in "" -z; do
