@@ -61,8 +61,9 @@ for fs in ext4 xfs; do
 	mount_at /dev/mapper/below "$MNT"
 	dev=$(attach "$MNT/image")
 	hang_guard
-	sleep infinity <"$dev" &
+	(exec 6<"$dev" && exec sleep infinity) &
 	holder=$!
+	wait_until 20 test -e "/proc/$holder/fd/6"
 	loopdev detach -l "$dev"
 	kill -KILL "$holder"
 	wait_until 20 waits_or_is_gone "$holder" wait_closed
