@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: what fails on a device is in the kernel's log in the words of the in-tree driver and the block layer: a partition scan, a read, an operation that the image's file system can't do
+# shows: what fails on a device is in the kernel's log in the words of the in-tree driver and the block layer: a partition scan, a read, a read that is mapped, an operation that the image's file system can't do
 # modes: side-by-side
 . tests/guest/lib.sh
 
@@ -34,6 +34,8 @@ scan_fails() {
 	loopctl --prefix "$1" set-status "$device" --flags 8
 	exec 3<&-
 	told "partition scan"
+	# udev looks at it once more when it is closed
+	udev_settle
 	partx --delete "$device"
 	loopctl --prefix "$1" detach "$device"
 }
@@ -53,6 +55,34 @@ read_fails() {
 	loopctl --prefix "$1" detach "$device"
 }
 
+# bad_read_is_told DEVICE - it can't be read, and the log says so
+bad_read_is_told() {
+	! dd if="$1" of=/dev/null bs=4k count=1 skip=8 iflag=direct status=none 2>/dev/null ||
+		fail "$1: what the disk can't read was read"
+	dmesg | sed -n "/floop-test: mark $marked\$/,\$p" | grep -q "error, dev ${1#/dev/}, sector 64 "
+}
+
+# disk_fails PREFIX - below the image, which is a disk: ours is mapped
+disk_fails() {
+	local device mapping
+	dmsetup create fails --table "0 16384 zero"
+	device=$(loopctl --prefix "$1" attach --direct /dev/mapper/fails)
+	mapping=/sys/block/${device#/dev/}/loop/mapping
+	[ ! -e "$mapping" ] || echo 1 >"$mapping"
+	udev_settle
+	dmsetup reload fails --table "0 16384 error"
+	dmsetup suspend fails
+	dmsetup resume fails
+	udev_settle
+	mark
+	# udev's reads may have been enough for the log, for a while
+	wait_until 30 bad_read_is_told "$device"
+	told "error, dev ${device#/dev/}, sector 64 "
+	loopctl --prefix "$1" detach "$device"
+	udev_settle
+	dmsetup remove --retry fails
+}
+
 # zeroes_fail PREFIX - ext4 can't do that to a file without extents
 zeroes_fail() {
 	local device
@@ -64,7 +94,7 @@ zeroes_fail() {
 	loopctl --prefix "$1" detach "$device"
 }
 
-for what in scan_fails read_fails zeroes_fail; do
+for what in scan_fails read_fails disk_fails zeroes_fail; do
 	ours=$($what "$PREFIX")
 	wanted=$($what loop)
 	matches "$what: in-tree" "$wanted" "*LOOP*"

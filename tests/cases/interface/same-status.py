@@ -239,6 +239,20 @@ def set_block_size(d):
     see_limits(d, "unbound", device)
 
 
+@scenario()
+def moved_while_dirty(d):
+    """what is in the device's page cache goes where it was written, not where that is later"""
+    device = d.bound()
+    os.pwrite(device.fd, b"dirty".ljust(4096, b"."), 0)
+    d.call("offset", device.set_status64, Info64(lo_offset=65536))
+    d.see("read", os.pread(device.fd, 15, 0))
+    os.fsync(device.fd)
+    with open(device.image, "rb") as f:
+        for at in (0, 65536):
+            f.seek(at)
+            d.see(f"the image at {at}", f.read(15))
+
+
 @scenario("offset-checked", strict=True)
 def direct_io(d):
     """LO_FLAGS_DIRECT_IO, O_DIRECT and LOOP_SET_DIRECT_IO where they say what is wanted"""
