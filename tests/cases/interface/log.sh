@@ -74,6 +74,7 @@ disk_fails() {
 	dmsetup suspend fails
 	dmsetup resume fails
 	udev_settle
+	[ ! -e "$mapping" ] || wait_until 30 grep -q 1 "${mapping%ing}ed"
 	mark
 	# udev's reads may have been enough for the log, for a while
 	wait_until 30 bad_read_is_told "$device"
