@@ -10,6 +10,7 @@
 programs loopdev pattern
 
 begin_tracing
+later udevadm control --start-exec-queue
 
 # reached WHAT PATTERN COMMAND... - the disk got requests like that (F: flush, WF: with FUA) meanwhile
 reached() {
@@ -76,13 +77,17 @@ for fs in ext4 xfs; do
 	sync "$dev"
 	is "$fs: of the fsync after that through the file system" "$(($(ios "$dev" file) - file))" 1
 
-	# What has changed the file's blocks isn't durable by the disk's flush
+	# What has changed the file's blocks isn't durable by the disk's flush.
+	# Nor is the device looked at meanwhile: that would go through the file
+	udev_settle
+	udevadm control --stop-exec-queue
 	for zeroes in "" -z; do
 		file=$(ios "$dev" file)
 		check "$fs: blkdiscard $zeroes" blkdiscard -f $zeroes -o 8M -l 64k "$dev"
 		reached "$fs: fsync after that" "(WF|F)" sync "$dev"
 		is "$fs: of both through the file system" "$(($(ios "$dev" file) - file))" 2
 	done
+	udevadm control --start-exec-queue
 	detach "$dev"
 	end_fs
 done

@@ -15,8 +15,8 @@ remove_disk() {
 	rmmod brd
 }
 
-# stat_of DEVICE FIELD - of Documentation/block/stat.rst
-stat_of() {
+# disk_stat DEVICE FIELD - of Documentation/block/stat.rst
+disk_stat() {
 	awk -v n="$2" '{ print $n }' "/sys/block/${1#/dev/}/stat"
 }
 
@@ -31,12 +31,12 @@ wait_mapped "$dev"
 udev_settle
 
 mapped=$(ios "$dev" mapped)
-written=$(stat_of "$dev" 7)
-read=$(stat_of "$dev" 3)
+written=$(disk_stat "$dev" 7)
+read=$(disk_stat "$dev" 3)
 check "what is read" pattern check -d -q -b 64k -s 1 "$dev" 4M
-is "sectors that were read" "$(($(stat_of "$dev" 3) - read))" 8192
+is "sectors that were read" "$(($(disk_stat "$dev" 3) - read))" 8192
 check "what is written" pattern write -d -n -q -b 64k -s 2 "$dev" 4M
-is "sectors that were written" "$(($(stat_of "$dev" 7) - written))" 8192
+is "sectors that were written" "$(($(disk_stat "$dev" 7) - written))" 8192
 more_ios "$dev" mapped $((mapped + 100)) || fail "it was not mapped"
 is "in flight" "$(xargs <"/sys/block/${dev#/dev/}/inflight")" "0 0"
 check "it is there" pattern check -d -q -b 64k -s 2 "$disk" 4M
