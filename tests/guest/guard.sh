@@ -57,7 +57,7 @@ wait_mapped() {
 	bytes=$(($(blockdev --getsize64 "$1")))
 	[ $# -lt 2 ] || bytes=$(($2 << 20))
 	(wait_until 30 maps "$1" "$bytes") ||
-		fail "$1 is not mapped: $(grep . "/sys/block/${1#/dev/}"/loop/{mapped,epochs}* 2>&1)"
+		fail "$1 is not mapped: $(grep . "/sys/block/${1#/dev/}"/loop/{mapped*,stat} 2>&1)"
 }
 
 # begin_mapped FS SIZE - a file system with a written image (seed 1), attached and mapped: $MNT/image, $dev

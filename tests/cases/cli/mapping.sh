@@ -69,7 +69,7 @@ mapping:        no: $someone_else
 	is "list" "$(in_list "$1")" no
 	agrees "$1"
 	matches "status for people: epochs" "$("$FLOOP" status "$1")" "*
-epochs:         $(attr "$1" loop/epochs_begun) begun, $(attr "$1" loop/epochs_broken) broken
+epochs:         $(stat_of "$1" epochs_begun) begun, $(stat_of "$1" epochs_broken) broken
 *"
 	exec 5<&-
 	wait_until 20 is_mapped "$1"
