@@ -442,7 +442,8 @@ def run_case(case, plan, machine, kernel_log):
     os.rename(new, results / f"{slug}.json")
     kernel_log.say(f"{case['id']} {'failed' if problems else 'passed'}")
     kernel_log.read()
-    return problems, seconds, NEEDS_FRESH_MACHINE if fresh else 0
+    # What a case that fails has left, seen or not, would be the next one's problem.
+    return problems, seconds, NEEDS_FRESH_MACHINE if fresh or problems else 0
 
 
 def lockdep_is_off():
