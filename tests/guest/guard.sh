@@ -48,7 +48,7 @@ unmapped() {
 
 # maps DEVICE BYTES - its map has as much, and holds
 maps() {
-	mapped "$1" && [ "$(stat_of "$1" mapped_bytes)" -ge "$2" ]
+	mapped "$1" && [ "$(loop_stat "$1" mapped_bytes)" -ge "$2" ]
 }
 
 # wait_mapped DEVICE [MEGABYTES] - all of the image, unless told
@@ -70,15 +70,15 @@ begin_mapped() {
 
 # ios DEVICE mapped|file - how many went that way
 ios() {
-	stat_of "$1" "ios_$2"
+	loop_stat "$1" "ios_$2"
 }
 
 broken() {
-	stat_of "$1" epochs_broken
+	loop_stat "$1" epochs_broken
 }
 
 begun() {
-	stat_of "$1" epochs_begun
+	loop_stat "$1" epochs_begun
 }
 
 # breaks WHAT COMMAND... - the lease on the image of $dev, once all of it is mapped; $fs: where

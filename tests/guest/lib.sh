@@ -180,8 +180,8 @@ attr() {
 	echo "$(<"/sys/block/${1#/dev/}/$2")"
 }
 
-# stat_of DEVICE NAME - a number of its loop/stat: mapped_bytes, ios_file..
-stat_of() {
+# loop_stat DEVICE NAME - a number of its loop/stat: mapped_bytes, ios_file..
+loop_stat() {
 	local name value
 	while read -r name value; do
 		[ "$name" != "$2" ] || echo "$value"

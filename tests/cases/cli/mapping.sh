@@ -21,7 +21,7 @@ all_mapped() {
 
 # maps DEVICE BYTES
 maps() {
-	[ "$(stat_of "$1" mapped_bytes)" = "$2" ]
+	[ "$(loop_stat "$1" mapped_bytes)" = "$2" ]
 }
 
 reason_is() {
@@ -35,7 +35,7 @@ agrees() {
 	"$FLOOP" status --json "$1" >"$WORK/status"
 	for name in mapped_bytes mapped_extents mapped_memory \
 		epochs_begun epochs_broken ios_mapped ios_file; do
-		is "$name" "$(fields "$name" <"$WORK/status")" "$(stat_of "$1" "$name")"
+		is "$name" "$(fields "$name" <"$WORK/status")" "$(loop_stat "$1" "$name")"
 	done
 	is "mapping" "$(fields mapping <"$WORK/status")" \
 		"$([ "$(attr "$1" loop/mapping)" = 1 ] && echo true || echo false)"
@@ -58,7 +58,7 @@ in_list() {
 # broken_and_back DEVICE IMAGE - another opener ends the mapping; it comes back when that is gone
 broken_and_back() {
 	local broken
-	broken=$(stat_of "$1" epochs_broken)
+	broken=$(loop_stat "$1" epochs_broken)
 	exec 5<"$2"
 	wait_until 20 reason_is "$1" "$someone_else"
 	wait_until 20 maps "$1" 0
@@ -69,7 +69,7 @@ mapping:        no: $someone_else
 	is "list" "$(in_list "$1")" no
 	agrees "$1"
 	matches "status for people: epochs" "$("$FLOOP" status "$1")" "*
-epochs:         $(stat_of "$1" epochs_begun) begun, $(stat_of "$1" epochs_broken) broken
+epochs:         $(loop_stat "$1" epochs_begun) begun, $(loop_stat "$1" epochs_broken) broken
 *"
 	exec 5<&-
 	wait_until 20 is_mapped "$1"

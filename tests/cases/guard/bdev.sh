@@ -14,7 +14,7 @@ disk=/dev/mapper/below
 pattern write -q -s 1 "$disk" 64M
 dev=$(attach "$disk")
 wait_mapped "$dev"
-is "extents" "$(stat_of "$dev" mapped_extents)" 1
+is "extents" "$(loop_stat "$dev" mapped_extents)" 1
 goes_mapped "reads" "$dev"
 check "what they read" pattern check -d -q -s 1 "$dev" 64M
 begin_writes "$dev" 16M -b 16k

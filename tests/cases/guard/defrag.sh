@@ -28,7 +28,7 @@ for fs in ext4 xfs; do
 	dev=$(attach "$MNT/image")
 	pattern write -d -q -s 1 "$dev" 4M
 	wait_mapped "$dev"
-	extents=$(stat_of "$dev" mapped_extents)
+	extents=$(loop_stat "$dev" mapped_extents)
 	[ "$extents" -gt 3 ] || fail "$fs: only $extents extents: not fragmented"
 	where=$(first_block "$MNT/image")
 	wait_mapped "$dev"
@@ -54,7 +54,7 @@ for fs in ext4 xfs; do
 	fi
 	[ "$(first_block "$MNT/image")" != "$where" ] || fail "$fs: nothing was moved"
 	wait_mapped "$dev"
-	now=$(stat_of "$dev" mapped_extents)
+	now=$(loop_stat "$dev" mapped_extents)
 	[ "$now" -lt "$extents" ] || fail "$fs: $now extents, $extents before"
 	check "$fs: the rest of it" pattern check -d -q -s 1 -o 2M "$dev" 2M
 	check "$fs: written where it is now" pattern write -d -q -s 2 -o 2M "$dev" 2M

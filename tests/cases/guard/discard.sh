@@ -20,7 +20,7 @@ for fs in ext4 xfs; do
 	check "$fs: what was discarded" cmp -n 8M -i 8M:0 "$dev" /dev/zero
 	# Mapped again without it, for all that is written meanwhile
 	wait_until 30 maps "$dev" $((8 << 20))
-	is "$fs: what is mapped" "$(stat_of "$dev" mapped_bytes)" $((8 << 20))
+	is "$fs: what is mapped" "$(loop_stat "$dev" mapped_bytes)" $((8 << 20))
 	is "$fs: leases broken by it" "$(broken "$dev")" 0
 	check "$fs: a file in its place" written "$MNT/neighbour" 8M 7
 	check "$fs: what was discarded, written again" pattern write -d -q -b 64k -s 3 -o 8M "$dev" 8M

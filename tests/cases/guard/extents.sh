@@ -21,12 +21,12 @@ for fs in ext4 xfs; do
 	dev=$(attach "$MNT/image")
 	begun=$SECONDS
 	full() {
-		mapped "$dev" && [ "$(stat_of "$dev" mapped_extents)" -ge "$extents" ]
+		mapped "$dev" && [ "$(loop_stat "$dev" mapped_extents)" -ge "$extents" ]
 	}
 	wait_until 300 full
-	is "$fs: extents of $extents, after $((SECONDS - begun)) s: in the map" "$(stat_of "$dev" mapped_extents)" "$extents"
-	is "$fs: bytes mapped" "$(stat_of "$dev" mapped_bytes)" $((extents * 4096))
-	bytes=$(stat_of "$dev" mapped_memory)
+	is "$fs: extents of $extents, after $((SECONDS - begun)) s: in the map" "$(loop_stat "$dev" mapped_extents)" "$extents"
+	is "$fs: bytes mapped" "$(loop_stat "$dev" mapped_bytes)" $((extents * 4096))
+	bytes=$(loop_stat "$dev" mapped_memory)
 	[ "$bytes" -le $((64 << 20)) ] || fail "$fs: the map takes $bytes bytes"
 	echo "ok: $fs: the map takes $bytes bytes"
 	was=$(ios "$dev" mapped)
@@ -42,13 +42,13 @@ dev=$(attach "$MNT/image")
 fits=$(((1 << 20) / 64))
 stands() {
 	local a b
-	a=$(stat_of "$dev" mapped_extents)
+	a=$(loop_stat "$dev" mapped_extents)
 	sleep 0.5
-	b=$(stat_of "$dev" mapped_extents)
+	b=$(loop_stat "$dev" mapped_extents)
 	[ "$a" -gt 0 ] && [ "$a" = "$b" ]
 }
 wait_until 100 stands
-count=$(stat_of "$dev" mapped_extents)
+count=$(loop_stat "$dev" mapped_extents)
 if [ "$count" -gt "$fits" ] || [ "$count" -lt $((fits * 9 / 10)) ]; then
 	fail "$fs: of $fits extents that fit $count are mapped"
 fi

@@ -12,7 +12,7 @@ programs loopdev pattern
 for fs in ext4 xfs; do
 	begin_mapped "$fs" 16M
 	is "$fs: why not" "$(attr "$dev" loop/mapped_reason)" mapped
-	[ "$(stat_of "$dev" mapped_extents)" -gt 0 ] || fail "no extents"
+	[ "$(loop_stat "$dev" mapped_extents)" -gt 0 ] || fail "no extents"
 	goes_mapped "$fs: reads" "$dev"
 	check "$fs: what it reads" pattern check -d -q -s 1 "$dev" 16M
 	file=$(ios "$dev" file)
@@ -32,7 +32,7 @@ for fs in ext4 xfs; do
 	[ "$(broken "$dev")" -gt 0 ] || fail "a reader broke no lease"
 
 	echo 0 >"/sys/block/${dev#/dev/}/loop/mapping"
-	is "$fs: turned off" "$(attr "$dev" loop/mapped) $(stat_of "$dev" mapped_bytes)" "0 0"
+	is "$fs: turned off" "$(attr "$dev" loop/mapped) $(loop_stat "$dev" mapped_bytes)" "0 0"
 	goes_through_file "$fs: turned off" "$dev"
 	echo 1 >"/sys/block/${dev#/dev/}/loop/mapping"
 	wait_mapped "$dev"

@@ -23,7 +23,7 @@ for clone in 1 2 3; do
 done
 # Whether nothing of it is mapped or it can't be mapped at all is the kernel's to say
 sleep 1
-is "what is mapped of an image that shares blocks" "$(stat_of "$dev" mapped_bytes)" 0
+is "what is mapped of an image that shares blocks" "$(loop_stat "$dev" mapped_bytes)" 0
 end_writes "what was written is on the device"
 check "and around it" pattern check -d -q -s 1 -o 8M "$dev" 8M
 drop_caches

@@ -15,16 +15,16 @@ for fs in ext4 xfs; do
 	fallocate -o 16M -l 4M "$MNT/image"
 	dev=$(attach "$MNT/image")
 	wait_until 30 mapped "$dev"
-	is "$fs: nothing to map yet" "$(stat_of "$dev" mapped_bytes)" 0
+	is "$fs: nothing to map yet" "$(loop_stat "$dev" mapped_bytes)" 0
 	check "$fs: a hole" cmp -n 1M "$dev" /dev/zero
 	check "$fs: fallocated" cmp -n 4M -i 16M:0 "$dev" /dev/zero
-	is "$fs: still nothing" "$(stat_of "$dev" mapped_bytes)" 0
+	is "$fs: still nothing" "$(loop_stat "$dev" mapped_bytes)" 0
 
 	check "$fs: written" pattern write -d -q -b 64k -s 1 -o 1M "$dev" 2M
 	wait_mapped "$dev" 2
 	check "$fs: in fallocated blocks, too" pattern write -d -q -b 64k -s 2 -o 17M "$dev" 1M
 	wait_mapped "$dev" 3
-	is "$fs: and no more than that" "$(stat_of "$dev" mapped_bytes)" $((3 << 20))
+	is "$fs: and no more than that" "$(loop_stat "$dev" mapped_bytes)" $((3 << 20))
 	mapped=$(ios "$dev" mapped)
 	check "$fs: written again" pattern write -d -q -b 64k -s 3 -o 1M "$dev" 2M
 	more_ios "$dev" mapped $((mapped + 31)) || fail "$fs: what was written is not mapped"

@@ -40,7 +40,7 @@ works() {
 # not_mapped WHAT
 not_mapped() {
 	sleep 0.5
-	is "$1: bytes mapped" "$(stat_of "$dev" mapped_bytes)" 0
+	is "$1: bytes mapped" "$(loop_stat "$dev" mapped_bytes)" 0
 	goes_through_file "$1" "$dev"
 }
 

@@ -29,7 +29,7 @@ for fs in ext4 xfs; do
 	xfs_io -d "$MNT/image" "$MNT/other" <"$WORK/commands" >/dev/null
 	dev=$(attach "$MNT/image")
 	wait_mapped "$dev" 4
-	extents=$(stat_of "$dev" mapped_extents)
+	extents=$(loop_stat "$dev" mapped_extents)
 	[ "$extents" -ge 16 ] || fail "$fs: only $extents extents: not fragmented"
 	echo "ok: $fs: $extents extents"
 	mapped=$(ios "$dev" mapped)

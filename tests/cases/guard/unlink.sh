@@ -33,7 +33,7 @@ for fs in ext4 xfs; do
 	dev=$(attach "$MNT/image")
 	wait_until 20 mapped "$dev"
 	goes_through_file "$fs: with no memory for a map" "$dev"
-	is "$fs: its memory" "$(stat_of "$dev" mapped_memory)" 0
+	is "$fs: its memory" "$(loop_stat "$dev" mapped_memory)" 0
 	check "$fs: what it reads" pattern check -d -q -s 1 -o 1M "$dev" 3M
 	detach "$dev"
 	echo 64 >"$memory"

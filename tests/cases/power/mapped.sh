@@ -18,9 +18,9 @@ power_meanwhile() {
 
 power_afterwards() {
 	local mapped file broken
-	mapped=$(stat_of "$1" ios_mapped)
-	file=$(stat_of "$1" ios_file)
-	broken=$(stat_of "$1" epochs_broken)
+	mapped=$(loop_stat "$1" ios_mapped)
+	file=$(loop_stat "$1" ios_file)
+	broken=$(loop_stat "$1" epochs_broken)
 	echo "I/O: $mapped mapped, $file through the file system; $broken epochs broken"
 	[ "$mapped" -gt 20 ] || fail "next to nothing was mapped"
 	[ "$file" -gt 10 ] || fail "next to nothing went through the file system"
