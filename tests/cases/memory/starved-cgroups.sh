@@ -3,7 +3,7 @@
 # shows: of 64 cgroups that read from one buffered image, each gets its block while four of them, with 64 reads in flight each, are throttled to nothing and could take every worker of the device
 # modes: side-by-side
 # machines: stable-side-by-side
-# timeout: 240
+# timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh
 . tests/guest/cgroups.sh
@@ -64,7 +64,7 @@ reads() {
 	done
 }
 # Some of their reads end, and the next ones take their places. Then none does.
-(wait_until 60 reads 6) || fail "a throttled cgroup waits for another one"
+(wait_until 150 reads 6) || fail "a throttled cgroup waits for another one"
 let_them 1
 
 python3 - "$dev" "${groups[@]:4}" <<'PYTHON'
