@@ -13,6 +13,8 @@ write_mapped() {
 	wait_mapped "$dev"
 	udev_settle
 	pattern write -q -n -d -s 2 "$dev" 1M
+	# Who looks at the device then would hang with its disk.
+	udev_settle
 }
 
 # release_stranger - another's descriptor is released by a kernel thread, which
