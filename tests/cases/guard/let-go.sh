@@ -41,7 +41,7 @@ END
 }
 
 stranger_hangs() {
-	grep -l "delayed_fput" /proc/[0-9]*/stack 2>/dev/null | grep -q .
+	[ -n "$(grep -l delayed_fput /proc/[0-9]*/stack 2>/dev/null)" ]
 }
 
 for fs in ext4 xfs; do
