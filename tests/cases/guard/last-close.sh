@@ -10,7 +10,7 @@ programs loopdev pattern
 
 # The guard's background work is in an fsync, or before it
 waits_for_disk() {
-	[ -n "$(grep -l begin_work /proc/[0-9]*/stack 2>/dev/null)" ]
+	grep -qs begin_work /proc/[0-9]*/stack
 }
 
 # hang_guard - the disk hangs, with the guard of $dev in the middle of writing

@@ -41,7 +41,7 @@ END
 }
 
 stranger_hangs() {
-	[ -n "$(grep -l delayed_fput /proc/[0-9]*/stack 2>/dev/null)" ]
+	grep -qs delayed_fput /proc/[0-9]*/stack
 }
 
 for fs in ext4 xfs; do
