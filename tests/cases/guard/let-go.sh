@@ -20,8 +20,6 @@ write_mapped() {
 # release_stranger - another's descriptor is released by a kernel thread, which
 # waits in that for a disk that hangs
 release_stranger() {
-	carve "$(the_disk 1)" hangs 700 16
-	later dmsetup resume hangs
 	python3 - <<'END'
 import array, os, socket
 fd = os.open("/dev/mapper/hangs", os.O_RDWR)
@@ -62,16 +60,17 @@ for fs in ext4 xfs; do
 	check "$fs: the disk is free" fsck_of "$fs" /dev/mapper/below
 done
 
+carve "$(the_disk 1)" hangs 700 16
+later dmsetup resume hangs
+# Whose looks at the device would keep the module.
+without_udev
 begin_mapped ext4 4M
 later sh -c "lsmod | grep -q '^$MODULE ' || insmod $MODULE_FILE"
 write_mapped
-udevadm control --stop-exec-queue
-later udevadm control --start-exec-queue
 # shellcheck disable=SC2016
 check "unloaded at once, and before the worker runs again" \
 	chrt --fifo 50 sh -c 'loopdev detach "$0" && rmmod "$1"' "$dev" "$MODULE"
 insmod "$MODULE_FILE"
-udevadm control --start-exec-queue
 wait_until 30 test -e "$CTL"
 set_mapping 1
 
@@ -84,9 +83,7 @@ wait_until 20 waits_or_is_gone "$detacher" wait_closed
 wait "$detacher" || fail "it was not detached"
 stranger_hangs || fail "nothing hangs"
 check "with another's file in the way: the file system is free" umount "$MNT"
-udevadm control --stop-exec-queue
 check "and the module" rmmod "$MODULE"
-udevadm control --start-exec-queue
 dmsetup resume hangs
 insmod "$MODULE_FILE"
 wait_until 30 test -e "$CTL"
