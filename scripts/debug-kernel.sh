@@ -1,34 +1,50 @@
 #!/bin/bash
-# Usage: debug-kernel.sh lts|stable. Build that kernel's debug form from Debian's linux-source (see
-# debug-kernel.config) inside the guest root, into build/debug-kernel/KERNEL; once. Takes long, and
-# gives way to everything else on the machine.
+# Usage: debug-kernel.sh lts|stable|race|coverage. Build a kernel that finds what Debian's can't,
+# from Debian's linux-source, inside the guest root, into build/debug-kernel/NAME; once. lts and
+# stable are those series with KASAN, lockdep and more, race is the stable one with KCSAN, and
+# coverage the stable one with gcov. Takes long, and gives way to everything else on the machine.
 
 . "$(dirname "$0")/lib.sh"
 
-kernel=${1:?lts or stable}
-config=$PROJECT/scripts/debug-kernel.config
-out=$BUILD/debug-kernel/$kernel
+name=${1:?lts, stable, race or coverage}
+case $name in
+lts | stable) series=$name kind=debug ;;
+race | coverage) series=stable kind=$name ;;
+*) die "$name: not lts, stable, race or coverage" ;;
+esac
+configs=("$PROJECT/scripts/$kind-kernel.config" "$PROJECT/scripts/test-kernel.config")
+source=$BUILD/builds/$series
+out=$BUILD/debug-kernel/$name
 tree=$out/linux
-locked "debug-kernel-$kernel"
+locked "debug-kernel-$name"
 
-stamp=$(sha256sum < "$config")
+stamp=$(cat "${configs[@]}" | sha256sum)
 [ "$(cat "$out/stamp" 2> /dev/null)" = "$stamp" ] && exit 0
 
-"$PROJECT/scripts/linux-source.sh" "$kernel"
+"$PROJECT/scripts/linux-source.sh" "$series"
 
-in_tree()
+in_source()
 {
-	in_root nice -n 19 make -C "$tree" -s -j"$(nproc)" "$@"
+	in_root nice -n 19 make -C "$source" O="$tree" -j"$(nproc)" "$@"
+}
+
+unpack()
+{
+	exec 8> "$BUILD/build-$series.lock"
+	flock 8
+	[ -d "$source" ] || unpack_source "$series" "$source"
 }
 
 configure()
 {
 	local line
-	in_tree defconfig kvm_guest.config
-	in_root sh -c "cd '$tree' && scripts/kconfig/merge_config.sh -m .config '$config'"
-	in_tree olddefconfig
+	mkdir -p "$tree"
+	in_source -s defconfig kvm_guest.config
+	in_root sh -euc 'cd "$1"; tree=$2; shift 2; scripts/kconfig/merge_config.sh -m -O "$tree" "$tree/.config" "$@"' \
+		sh "$source" "$tree" "${configs[@]}"
+	in_source -s olddefconfig
 	# An option that the kernel refused would be missed much later.
-	grep -E '^CONFIG.*=[ym]$' "$config" | while IFS= read -r line; do
+	cat "${configs[@]}" | grep -E '^CONFIG.*=[ym]$' | while IFS= read -r line; do
 		grep -qx "$line" "$tree/.config" || printf 'not taken: %s\n' "$line"
 	done
 }
@@ -36,20 +52,20 @@ configure()
 # Without -s, so that the progress shows.
 compile()
 {
-	in_root nice -n 19 make -C "$tree" -j"$(nproc)" bzImage modules
+	in_source bzImage modules
 }
 
 collect()
 {
-	in_tree INSTALL_MOD_PATH="$out/modules" modules_install
+	in_source -s INSTALL_MOD_PATH="$out/modules" modules_install
 	cp "$tree/.config" "$out/modules/lib/modules/$(cat "$tree/include/config/kernel.release")/config"
 	cp "$tree/arch/x86/boot/bzImage" "$out/"
 	cp "$tree/include/config/kernel.release" "$out/release"
 }
 
-[ -e "$tree/Makefile" ] || step "debug kernel, $kernel: unpack" unpack_source "$kernel" "$tree"
-step "debug kernel, $kernel: configure" configure
-grep 'not taken' "$BUILD"/logs/setup-debug-kernel-"$kernel"-configure.log >&2 || true
-step "debug kernel, $kernel: compile (takes long)" compile
-step "debug kernel, $kernel: collect" collect
+step "$kind kernel, $series: unpack" unpack
+step "$kind kernel, $series: configure" configure
+grep 'not taken' "$BUILD/logs/setup-$kind-kernel-$series-configure.log" >&2 || true
+step "$kind kernel, $series: compile (takes long)" compile
+step "$kind kernel, $series: collect" collect
 printf '%s\n' "$stamp" > "$out/stamp"

@@ -55,7 +55,9 @@ copy()
 build()
 {
 	copy
-	in_root make -s -j"$(nproc)" -C "$work" KVER="$kver" KDIR="$headers" W=1 "$module.ko"
+	# GCOV_PROFILE is for the coverage kernel: others have no gcov.
+	in_root make -s -j"$(nproc)" -C "$work" KVER="$kver" KDIR="$headers" W=1 \
+		GCOV_PROFILE=y "$module.ko"
 	in_root strip -g -o "$out/$module.ko.new" "$work/$module.ko"
 	mv "$out/$module.ko.new" "$out/$module.ko"
 }

@@ -35,9 +35,10 @@ Mode in-tree is the kernel's own loop driver, without any module of ours. With
 loop devices do, and without the option none. Cases that list their modes and
 leave out in-tree are about what only floop does.
 
-Kernel rt is PREEMPT_RT, of the LTS series, and i386 one of 32 bits, of the
-stable series: with `--kernel rt` the cases for lts run there, once, unless
---everywhere, and without the option none.
+Kernel rt is PREEMPT_RT, of the LTS series; i386 one of 32 bits, race one with
+KCSAN and coverage one with gcov, all of the stable series: with `--kernel rt`
+the cases for lts run there, once, unless --everywhere, and without the option
+none.
 """
 
 import dataclasses
@@ -74,7 +75,7 @@ HEADERS = {
 }
 KERNELS = ("lts", "stable")
 # Kernels that are others' for the cases
-SERIES = {"rt": "lts", "i386": "stable"}
+SERIES = {"rt": "lts", "i386": "stable", "race": "stable", "coverage": "stable"}
 MODES = ("side-by-side", "drop-in", "in-tree")
 MODE_OPTIONS = {"side-by-side": [], "drop-in": ["--drop-in"], "in-tree": ["--no-module"]}
 # Environment variables that cases know: how long to go on, where random numbers begin, what to do.
@@ -152,7 +153,7 @@ def read_headers(path):
 class Needs:
     """What makes two cases need different machines."""
 
-    kernel: str  # lts, stable, rt, i386 or debug
+    kernel: str  # lts, stable, one of SERIES, or debug
     mode: str
     cpus: str
     memory: str
@@ -347,6 +348,8 @@ class Machine:
             release = PROJECT / "build/root/floop" / kernel
             if kernel == "debug":
                 release = PROJECT / "build/debug-kernel/stable/release"
+            elif kernel in ("race", "coverage"):
+                release = PROJECT / "build/debug-kernel" / kernel / "release"
             elif kernel in SERIES:
                 release = PROJECT / "build" / kernel / "release"
             if release.exists():

@@ -178,6 +178,17 @@ def test_what_kernels_say_without_us_hides_nothing():
     assert find_reports([*known[:2], "BUG: KASAN: use-after-free", *other]) == [2, 3, 4]
 
 
+def test_races_that_count_are_ours():
+    find_reports = runpy.run_path(str(PROJECT / "vm"))["find_reports"]
+    others = ["BUG: KCSAN: data-race in __d_drop / dentry_cmp", " d_lookup+0x1/0x2 fs/dcache.c:1"]
+    ours = [
+        "BUG: KCSAN: data-race in floop_submit [floop] / floop_guard_break [floop]",
+        "BUG: KCSAN: data-race in percpu_ref_put / users_gone [loop]",
+    ]
+    assert find_reports(others) == []
+    assert find_reports([*others, *ours]) == [2, 3]
+
+
 def test_machines_and_options(project):
     project.case("all.sh", "true", "# shows: everywhere\n")
     project.case("one.sh", "true", "# shows: here\n# kernels: lts\n# modes: drop-in\n")
