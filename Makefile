@@ -48,6 +48,21 @@ test-rt: cli setup
 	scripts/rt-kernel.sh
 	@$(VENV)/pytest tests/cases --kernel rt $(ARGS)
 
+## coverage: which branches of the mapped path and of the file path no test takes (takes long)
+.PHONY: coverage
+coverage: cli setup
+	scripts/debug-kernel.sh coverage
+	rm -rf build/test/coverage
+	-@$(VENV)/pytest -q tests/cases --kernel coverage --results build/test/coverage $(ARGS)
+	@scripts/coverage.py build/test/coverage
+
+## test-race: torture and stress on a kernel with KCSAN
+.PHONY: test-race
+test-race: cli setup
+	scripts/debug-kernel.sh race
+	@$(VENV)/pytest tests/cases/stress tests/cases/guard/torture.sh tests/cases/guard/adversary.sh \
+		--kernel race $(ARGS)
+
 # A command without libraries, which rustup's tool chain links itself.
 .PHONY: cli-i386
 cli-i386:
@@ -73,7 +88,7 @@ test-planted: cli setup
 .PHONY: hosts-table
 hosts-table: cli setup
 	@rm -rf build/hosts
-	@$(VENV)/pytest tests/cases/hosts || true
+	@LONG=1 $(VENV)/pytest tests/cases/hosts || true
 	@scripts/hosts-table.py
 
 ## model: that the guard's protocol holds, in every state of a model of it

@@ -468,6 +468,20 @@ def find_leaks():
         print(found, flush=True)
 
 
+def save_coverage(results):
+    """On the coverage kernel: how often each branch was taken, for scripts/coverage.py."""
+    counts = pathlib.Path("/sys/kernel/debug/gcov")
+    if not counts.exists():
+        subprocess.run(["mount", "-t", "debugfs", "debugfs", "/sys/kernel/debug"], check=False)
+    if not counts.exists():
+        return
+    boots = len(list(results.glob("coverage-*")))
+    for file in counts.rglob("*.gcda"):
+        copy = results / f"coverage-{boots + 1}" / file.parent.name / file.name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(file.read_bytes())
+
+
 def built(project):
     """Where the host's builds for this machine are."""
     if os.uname().machine == "i686":
@@ -506,9 +520,11 @@ def main():
             verdict = "to be continued after a reboot"
         print(f"[{n}/{len(cases)}] {case['id']} {seconds:.1f} s: {verdict}", flush=True)
         if status == REBOOT or (status and n < len(cases)):
+            save_coverage(results)
             return status
     if plan["kernel"] == "debug":
         find_leaks()
+    save_coverage(results)
     return 0
 
 

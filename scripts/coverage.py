@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Which branches of the mapped path and of the file path no test has taken.
+
+Usage: coverage.py RESULTS
+
+RESULTS is the folder of a run of the tests on the coverage kernel (`make
+coverage`), where each machine has left gcov's counts. A branch that none of
+them has taken is printed with its line, and is a fault unless
+tests/coverage.toml has a reason for it. So is a reason for a line that isn't
+there any more, or whose branches have all been taken.
+
+Lines are known by their function and their text: line numbers change with
+every edit. The builds differ (floop.ko, loop.ko, the debug build); a branch
+that one of them has taken is taken.
+"""
+
+import collections
+import json
+import pathlib
+import subprocess
+import sys
+import tomllib
+
+PROJECT = pathlib.Path(__file__).resolve().parent.parent
+REASONS = PROJECT / "tests" / "coverage.toml"
+MODULES = PROJECT / "build" / "modules"
+
+
+def gcov(counts, notes, scratch):
+    """What gcov, of the compiler that has built the module, says of one object."""
+    scratch.mkdir(parents=True, exist_ok=True)
+    for file in (counts, notes):
+        (scratch / file.name).write_bytes(file.read_bytes())
+    script = f'. "{PROJECT}/scripts/lib.sh"; in_root sh -c \'cd "$1" && gcov -j -t -b "$2"\' sh "$@"'
+    done = subprocess.run(
+        ["bash", "-c", script, "coverage.py", scratch, counts.name],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        sys.exit(f"coverage.py: gcov {counts}: {done.stderr.strip()}")
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+class Line:
+    def __init__(self, file, number, function):
+        self.file = file
+        self.number = number
+        self.function = function
+        text = (PROJECT / "kernel" / file).read_text().splitlines()
+        self.text = text[number - 1].strip()
+        self.branches = []
+
+    def add(self, counts):
+        # Another build's line may have fewer: what isn't in it can't be taken.
+        while len(self.branches) < len(counts):
+            self.branches.append(0)
+        for n, count in enumerate(counts):
+            self.branches[n] += count
+
+    @property
+    def key(self):
+        return self.file, self.function, self.text
+
+    @property
+    def missed(self):
+        return self.branches.count(0)
+
+
+def read_counts(results, files):
+    """The lines with branches, by file and number."""
+    lines = {}
+    scratch = PROJECT / "build" / "coverage"
+    for number, counts in enumerate(sorted(results.glob("*/coverage-*/*/*.gcda"))):
+        file = f"{counts.stem}.c"
+        if file not in files:
+            continue
+        build = counts.parent.name
+        notes = next(MODULES.glob(f"*-floop-coverage.build-*/../{build}/{counts.stem}.gcno"))
+        for report in gcov(counts, notes, scratch / str(number)):
+            for source in report["files"]:
+                if pathlib.Path(source["file"]).name != file:
+                    continue
+                for line in source["lines"]:
+                    if not line["branches"]:
+                        continue
+                    where = (file, line["line_number"])
+                    if where not in lines:
+                        lines[where] = Line(*where, line["function_name"])
+                    lines[where].add([branch["count"] for branch in line["branches"]])
+    return lines
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit("usage: coverage.py RESULTS")
+    with REASONS.open("rb") as f:
+        told = tomllib.load(f)
+    files = told["files"]
+    for file in files:
+        if not (PROJECT / "kernel" / file).exists():
+            sys.exit(f"coverage.py: {REASONS.name}: kernel/{file} isn't there")
+    reasons = {}
+    for entry in told.get("unreached", []):
+        for text in entry["lines"]:
+            reasons[entry["file"], entry["function"], text] = entry["why"]
+    lines = read_counts(pathlib.Path(sys.argv[1]).resolve(), files)
+    if not lines:
+        sys.exit(f"coverage.py: {sys.argv[1]} has no counts: was that the coverage kernel?")
+
+    total, missed, faults = collections.Counter(), collections.Counter(), 0
+    excused = set()
+    for _, line in sorted(lines.items()):
+        total[line.file] += len(line.branches)
+        missed[line.file] += line.missed
+        if not line.missed:
+            continue
+        if line.key in reasons:
+            excused.add(line.key)
+            continue
+        faults += 1
+        print(
+            f"kernel/{line.file}:{line.number}: {line.function}(): {line.missed} of"
+            f" {len(line.branches)} branches never taken: {line.text}"
+        )
+    for key in sorted(reasons.keys() - excused):
+        faults += 1
+        print("{}: {}(): {!r}: has a reason, but no branch that was missed".format(*key))
+    print(f"\n{'file':<12} {'branches':>8} {'taken':>8} {'%':>6}")
+    for file in files:
+        taken = total[file] - missed[file]
+        print(f"{file:<12} {total[file]:>8} {taken:>8} {100 * taken / max(total[file], 1):>6.1f}")
+    sys.exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    main()
