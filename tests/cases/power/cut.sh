@@ -13,9 +13,11 @@ power_disks
 stacks="ext4:direct:ext4 xfs:direct:xfs ext4:buffered:xfs"
 # what differs between kernels is less than that
 [ "$KERNEL" != lts ] || stacks=xfs:direct:ext4
-for stack in $stacks; do
-	IFS=: read -r below how above <<<"$stack"
-	power_run "$below" "$above" "$how" "$(more 4)" "$SEED"
-	power_check "$below" "$above" "$how" "$SEED" "$(more 2)"
-	[ "$bad" = 0 ] || fail "$stack: $bad points of the log are not what was promised"
+for ((n = 0; n < $(more 1); n++)); do
+	for stack in $stacks; do
+		IFS=: read -r below how above <<<"$stack"
+		power_run "$below" "$above" "$how" 4 $((SEED + n))
+		power_check "$below" "$above" "$how" $((SEED + n)) 2
+		[ "$bad" = 0 ] || fail "$stack, seed $((SEED + n)): $bad points are not what was promised"
+	done
 done
