@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: mapping is turned off and on while the last close detaches the device, again and again
 # modes: side-by-side
+# machines: stable-side-by-side
 # cpus: 2
 # timeout: 240
 . tests/guest/lib.sh

@@ -3,7 +3,6 @@
 # shows: mapped I/O to a disk whose driver makes of a bio's position and size what it likes (brd) is counted as what it was, and none stays in flight
 # modes: side-by-side
 # machines: stable-side-by-side
-# disks: none
 # debug: no
 . tests/guest/lib.sh
 . tests/programs/lib.sh

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: an image that is taken off its device (LOOP_CHANGE_FD, LOOP_CLR_FD) while a mapped I/O of it, which was split, has been done by the disk but hasn't ended: it stays until the I/O has
 # modes: side-by-side
+# machines: stable-side-by-side
 # cpus: 2
 # module: debug
 # timeout: 120

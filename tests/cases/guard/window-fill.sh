@@ -3,6 +3,7 @@
 # shows: blocks that have been looked up, and are others' by the time that they would go into the map, don't go there; what a discard elsewhere keeps from going there does so later; who detaches the device meanwhile waits for the look at one piece of the image, not at all of it
 # timeout: 300
 # modes: side-by-side
+# machines: stable-side-by-side
 # module: debug
 . tests/guest/lib.sh
 . tests/programs/lib.sh

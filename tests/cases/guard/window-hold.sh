@@ -60,7 +60,7 @@ is "xfs_scrub" "$said" looking
 dev=$(attach "$MNT/image")
 
 early=no held=0
-for ((i = 1; i <= 100 && held < 2; i++)); do
+for ((i = 1; i <= 100 && held < 1; i++)); do
 	if attempt; then
 		early=yes
 		break

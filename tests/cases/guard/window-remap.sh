@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: the last close of a device that is to be detached, while mapping is being turned off and on: between the stop of the guard and its start
 # modes: side-by-side
+# machines: stable-side-by-side
 # cpus: 2
 # module: debug
 . tests/guest/lib.sh

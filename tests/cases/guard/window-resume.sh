@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: someone opens the image and closes it again just before a discard's pause ends: the image is mapped again, and the device can be detached then and there; another discard that begins just then keeps the image from being mapped until it has ended
 # modes: side-by-side
+# machines: stable-side-by-side
 # module: debug
 # timeout: 120
 . tests/guest/lib.sh

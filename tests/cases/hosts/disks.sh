@@ -9,11 +9,11 @@
 . tests/guest/images.sh
 . tests/guest/hosts.sh
 
-# on_disks HOST TYPE CONFIG-OPTION MOUNT-OPTIONS MKFS... - on both disks
+# on_disks HOST TYPE CONFIG-OPTION MOUNT-OPTIONS MKFS...
 on_disks() {
 	local host=$1 type=$2 bytes
 	kernel_has "$host" "$type" "$3" || return 0
-	for bytes in 512 4096; do
+	for bytes in $sector_sizes; do
 		ram_disk host "$bytes" 512
 		if mounts_on_disk "$host" "$bytes" "$type" "$4" \
 			"${@:5}" "$DISK"; then

@@ -67,11 +67,13 @@ remote() {
 below=$WORK/below
 tcp=trans=tcp,port=1564,version=9p2000.L
 smb=ip=127.0.0.1,port=4450,vers=3.1.1
-for bytes in 512 4096; do
+serving=no
+for bytes in $sector_sizes; do
 	ram_disk host "$bytes" 512
 	make_fs ext4 "$DISK"
 	mount_at "$DISK" "$below"
-	if [ "$bytes" = 512 ]; then
+	if [ $serving = no ]; then
+		serving=yes
 		serve_nfs
 		serve_cifs
 		serve_9p

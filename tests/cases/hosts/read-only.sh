@@ -22,11 +22,11 @@ made() {
 	"$@" && dd if="$WORK/made" of="$DISK" bs=64k conv=fsync status=none
 }
 
-# read_only HOST TYPE CONFIG-OPTION MOUNT-OPTIONS MAKE... - on both disks
+# read_only HOST TYPE CONFIG-OPTION MOUNT-OPTIONS MAKE...
 read_only() {
 	local host=$1 type=$2 bytes
 	kernel_has "$host" "$type" "$3" || return 0
-	for bytes in 512 4096; do
+	for bytes in $sector_sizes; do
 		ram_disk host "$bytes" 512
 		if mounts_on_disk "$host" "$bytes" "$type" "ro,$4" \
 			made "${@:5}"; then

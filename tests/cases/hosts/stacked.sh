@@ -58,7 +58,7 @@ in_memory ramfs
 mount_at tmpfs "$WORK/memory" -t tmpfs
 overlay "overlayfs on tmpfs" - "$WORK/memory"
 
-for bytes in 512 4096; do
+for bytes in $sector_sizes; do
 	for fs in ext4 xfs btrfs; do
 		ram_disk host "$bytes" 512
 		make_fs "$fs" "$DISK"
@@ -86,17 +86,21 @@ for bytes in 512 4096; do
 done
 
 # An image that is only below, in a file system that is read-only
-ram_disk host 512 512
 mkdir "$WORK/from"
 cp "$WORK/noise" "$WORK/from/image"
-mksquashfs "$WORK/from" "$WORK/made" -quiet -no-progress
-dd if="$WORK/made" of="$DISK" bs=64k conv=fsync status=none
-mount_at "$DISK" "$WORK/squashfs" -t squashfs
-mkdir "$WORK/memory/"{up,w}
-mount_at overlay "$WORK/merged" -t overlay \
-	-o "lowerdir=$WORK/squashfs,upperdir=$WORK/memory/up,workdir=$WORK/memory/w"
-read_only_host "overlayfs, below: squashfs" 512 "$WORK/merged/image"
-unmount "$WORK/merged"
-unmount "$WORK/squashfs"
-end_disk host
+for bytes in $sector_sizes; do
+	ram_disk host "$bytes" 512
+	rm -f "$WORK/made"
+	mksquashfs "$WORK/from" "$WORK/made" -quiet -no-progress
+	dd if="$WORK/made" of="$DISK" bs=64k conv=fsync status=none
+	mount_at "$DISK" "$WORK/squashfs" -t squashfs
+	rm -rf "$WORK/memory/"{up,w}
+	mkdir "$WORK/memory/"{up,w}
+	mount_at overlay "$WORK/merged" -t overlay \
+		-o "lowerdir=$WORK/squashfs,upperdir=$WORK/memory/up,workdir=$WORK/memory/w"
+	read_only_host "overlayfs, below: squashfs" "$bytes" "$WORK/merged/image"
+	unmount "$WORK/merged"
+	unmount "$WORK/squashfs"
+	end_disk host
+done
 end_hosts

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: a file becomes a block device of its size, carries data, and is let go
+# machines: lts-side-by-side stable-drop-in
 . tests/guest/lib.sh
 
 image=$(mkimage 8M)

@@ -65,7 +65,7 @@ later as_it_was
 set_mapping 1
 for fs in ext4 xfs; do
 	echo "--- $fs"
-	on "$fs" "$(more 8 60)" 10
+	on "$fs" "$(more 5 60)" 10
 done
 
 # Half of all leases are refused, and each that somebody asks to give back. A
@@ -79,7 +79,7 @@ if refuse -q; then
 	refuse >"$WORK/refuse" &
 	refuser=$!
 	wait_until 30 grep -q refusing "$WORK/refuse"
-	on xfs "$(more 6 30)" 3
+	on xfs "$(more 4 30)" 3
 	kill $refuser
 	wait $refuser || true
 fi
@@ -89,7 +89,7 @@ for fs in ext4 xfs; do
 	echo "--- $fs, windows"
 	# All but those that every I/O passes; and those
 	windows 0x17d 20
-	on "$fs" "$(more 5 40)" 3
+	on "$fs" "$(more 3 40)" 3
 	windows 0x82 2
-	on "$fs" "$(more 4 20)" 3
+	on "$fs" "$(more 3 20)" 3
 done

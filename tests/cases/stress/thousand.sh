@@ -3,17 +3,14 @@
 # shows: 1,000 devices can be attached at once and all work; prints what each costs in memory and seconds, next to the in-tree driver
 # kernels: stable
 # modes: side-by-side
-# memory: 1536M
-# disks: none
 # timeout: 400
 . tests/guest/lib.sh
 . tests/programs/lib.sh
 programs many
 
 devices=${DEVICES:-$(more 1000 200)}
-# A machine of its own, where udev doesn't look at every device: its work is most of the time otherwise.
-udev_settle
-udevadm control --exit
+# Most of the time is udev's otherwise: it looks at each device.
+without_udev
 mkdir "$WORK/images"
 many "$devices" "$WORK/images"
 if [ "$DRIVER_MODE" = side-by-side ]; then

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: systemd-homed makes a home in an encrypted image, opens it, grows it and removes it
 # modes: drop-in in-tree
+# machines: stable-drop-in stable-in-tree
 # init: systemd
 . tests/guest/lib.sh
 . tests/guest/users.sh

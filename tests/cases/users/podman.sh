@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: Podman keeps its containers on a file system in an image, and a volume in another
 # modes: drop-in in-tree
+# machines: stable-drop-in stable-in-tree
 # init: systemd
 . tests/guest/lib.sh
 . tests/guest/users.sh

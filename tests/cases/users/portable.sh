@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: a portable service is attached from an image, runs from it and is detached
 # modes: drop-in in-tree
+# machines: stable-drop-in stable-in-tree
 # init: systemd
 . tests/guest/lib.sh
 . tests/guest/users.sh

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: snapd installs a snap from a file, mounts it, and lets go of it when it is removed
 # modes: drop-in in-tree
+# machines: stable-drop-in stable-in-tree
 # init: systemd
 . tests/guest/lib.sh
 . tests/guest/users.sh

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: systemd-sysext lays an image over /usr and takes it away again; a unit runs with RootImage=
 # modes: drop-in in-tree
+# machines: stable-drop-in stable-in-tree
 # init: systemd
 . tests/guest/lib.sh
 . tests/guest/users.sh
