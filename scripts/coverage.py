@@ -25,6 +25,7 @@ import tomllib
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 REASONS = PROJECT / "tests" / "coverage.toml"
 MODULES = PROJECT / "build" / "modules"
+LIB = PROJECT / "scripts" / "lib.sh"
 
 
 def gcov(counts, notes, scratch):
@@ -32,9 +33,8 @@ def gcov(counts, notes, scratch):
     scratch.mkdir(parents=True, exist_ok=True)
     for file in (counts, notes):
         (scratch / file.name).write_bytes(file.read_bytes())
-    script = f'. "{PROJECT}/scripts/lib.sh"; in_root sh -c \'cd "$1" && gcov -j -t -b "$2"\' sh "$@"'
     done = subprocess.run(
-        ["bash", "-c", script, "coverage.py", scratch, counts.name],
+        ["bash", "-c", '. "$0"; in_root gcov -j -t -b "$1"', LIB, scratch / counts.name],
         capture_output=True,
         text=True,
         check=False,
@@ -77,8 +77,7 @@ def read_counts(results, files):
         file = f"{counts.stem}.c"
         if file not in files:
             continue
-        build = counts.parent.name
-        notes = next(MODULES.glob(f"*-floop-coverage.build-*/../{build}/{counts.stem}.gcno"))
+        notes = MODULES / counts.parent.name / f"{counts.stem}.gcno"
         for report in gcov(counts, notes, scratch / str(number)):
             for source in report["files"]:
                 if pathlib.Path(source["file"]).name != file:
