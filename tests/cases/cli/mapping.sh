@@ -68,11 +68,12 @@ mapping:        no: $someone_else
 *"
 	is "list" "$(in_list "$1")" no
 	agrees "$1"
+	exec 5<&-
+	wait_until 20 is_mapped "$1"
+	# One more is begun than broken now.
 	matches "status for people: epochs" "$("$FLOOP" status "$1")" "*
 epochs:         $(loop_stat "$1" epochs_begun) begun, $(loop_stat "$1" epochs_broken) broken
 *"
-	exec 5<&-
-	wait_until 20 is_mapped "$1"
 	is "it was broken" "$(($(status "$1" epochs_broken) > broken))" 1
 }
 
