@@ -24,7 +24,6 @@ import tomllib
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 REASONS = PROJECT / "tests" / "coverage.toml"
-MODULES = PROJECT / "build" / "modules"
 LIB = PROJECT / "scripts" / "lib.sh"
 
 
@@ -73,11 +72,13 @@ def read_counts(results, files):
     """The lines with branches, by file and number."""
     lines = {}
     scratch = PROJECT / "build" / "coverage"
-    for number, counts in enumerate(sorted(results.glob("*/coverage-*/*/*.gcda"))):
+    for number, counts in enumerate(sorted(results.glob("*/coverage-*/**/*.gcda"))):
         file = f"{counts.stem}.c"
         if file not in files:
             continue
-        notes = MODULES / counts.parent.name / f"{counts.stem}.gcno"
+        # Below coverage-N it has the path that it was built at.
+        at = counts.relative_to(results).parts[2:]
+        notes = pathlib.Path("/", *at).with_suffix(".gcno")
         for report in gcov(counts, notes, scratch / str(number)):
             for source in report["files"]:
                 if pathlib.Path(source["file"]).name != file:
@@ -87,7 +88,7 @@ def read_counts(results, files):
                         continue
                     where = (file, line["line_number"])
                     if where not in lines:
-                        lines[where] = Line(*where, line["function_name"])
+                        lines[where] = Line(*where, line.get("function_name", "?"))
                     lines[where].add([branch["count"] for branch in line["branches"]])
     return lines
 

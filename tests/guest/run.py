@@ -477,7 +477,7 @@ def save_coverage(results):
         return
     boots = len(list(results.glob("coverage-*")))
     for file in counts.rglob("*.gcda"):
-        copy = results / f"coverage-{boots + 1}" / file.parent.name / file.name
+        copy = results / f"coverage-{boots + 1}" / file.relative_to(counts)
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes(file.read_bytes())
 
