@@ -18,11 +18,9 @@
 #include <linux/mutex.h>
 #include <linux/uio.h>
 
-#include "bounce.h"
 #include "direct.h"
 #include "image.h"
 #include "io.h"
-#include "rw.h"
 
 static mempool_t shared;
 

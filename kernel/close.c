@@ -23,7 +23,7 @@
 #include <linux/slab.h>
 #include <linux/wait.h>
 
-#include "close.h"
+#include "attach.h"
 #include "device.h"
 #include "guard.h"
 #include "image.h"

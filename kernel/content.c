@@ -13,7 +13,6 @@
 #include <linux/slab.h>
 #include <linux/unaligned.h>
 
-#include "content.h"
 #include "image.h"
 
 #define HEAD_SIZE	4096

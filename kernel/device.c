@@ -5,13 +5,12 @@
 #include <linux/blkdev.h>
 #include <linux/slab.h>
 
-#include "config.h"
+#include "attach.h"
 #include "control.h"
 #include "device.h"
-#include "ioctl.h"
+#include "io.h"
 #include "lane.h"
 #include "names.h"
-#include "submit.h"
 
 static int floop_major;
 static int part_shift;		/* log2 of the minors of a device */
@@ -44,7 +43,7 @@ static void floop_release(struct gendisk *disk)
 	if (dev->state == FLOOP_BOUND && (dev->flags & LO_FLAGS_AUTOCLEAR))
 		WRITE_ONCE(dev->state, FLOOP_RUNDOWN);
 	if (dev->state == FLOOP_RUNDOWN)
-		floop_clear(dev);
+		floop_detach(dev);
 }
 
 static void floop_free_disk(struct gendisk *disk)

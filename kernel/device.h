@@ -87,4 +87,14 @@ int floop_device_index(dev_t devt);
 int floop_device_limit(void);
 bool floop_device_scans_always(void);
 
+/* ioctl.c: <linux/loop.h> */
+int floop_ioctl(struct block_device *bdev, blk_mode_t mode, unsigned int cmd,
+		unsigned long arg);
+int floop_compat_ioctl(struct block_device *bdev, blk_mode_t mode,
+		       unsigned int cmd, unsigned long arg);
+
+/* sysfs.c: /sys/block/NAME/loop/, there while the device is attached */
+void floop_sysfs_add(struct floop_device *dev);
+void floop_sysfs_remove(struct floop_device *dev);
+
 #endif /* FLOOP_DEVICE_H */

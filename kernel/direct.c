@@ -24,9 +24,9 @@
 #include "compat.h"
 #include "device.h"
 #include "direct.h"
+#include "fs.h"
 #include "image.h"
 #include "io.h"
-#include "lease.h"
 
 /* The module's parameter: I/O is direct only where somebody asks for it. */
 bool floop_direct_only_asked;
@@ -171,7 +171,7 @@ void floop_direct_try(struct floop_image *image)
 	if (!rules->odirect || !rules->file_can || image->is_bdev ||
 	    !(image->file->f_mode & FMODE_READ))
 		return;
-	if (floop_lease_is_xfs(file_inode(image->file)) && sector &&
+	if (floop_fs_is_xfs(file_inode(image->file)) && sector &&
 	    sector < rules->align && !is_refused(image, sector))
 		rules->align = sector;
 	if (rules->stated || !is_refused(image, rules->align))

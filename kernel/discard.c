@@ -8,7 +8,6 @@
 #include <linux/fs.h>
 
 #include "device.h"
-#include "discard.h"
 #include "image.h"
 #include "io.h"
 #include "limits.h"

@@ -8,7 +8,6 @@
 #include <linux/fs.h>
 #include <linux/llist.h>
 
-#include "flush.h"
 #include "image.h"
 #include "io.h"
 #include "lane.h"

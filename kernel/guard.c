@@ -25,7 +25,7 @@
 
 #include "device.h"
 #include "fill.h"
-#include "fit.h"
+#include "fs.h"
 #include "guard.h"
 #include "image.h"
 #include "lease.h"
@@ -263,7 +263,7 @@ static enum floop_unmapped settle(struct floop_image *image)
 	struct floop_guard *guard = &image->guard;
 
 	guard->aops = READ_ONCE(guard->mapping->a_ops);
-	if (floop_fit_is_special(image))
+	if (floop_fs_is_required(image))
 		return FLOOP_UNMAPPED_FILE;
 	write_back(guard);
 	if (!READ_ONCE(guard->wanted))
@@ -608,10 +608,10 @@ static void learn_file(struct floop_image *image)
 
 	guard->mapping = image->file->f_mapping;
 	guard->disk = floop_image_disk(image);
-	guard->never = floop_fit_never(image);
+	guard->never = floop_fs_forbidden_flags(image);
 	/* Readers share a read-only image; nobody has written to what they read. */
 	guard->any_pages = image->is_bdev || !image->read_only ? ULONG_MAX : 0;
-	guard->exchanges = floop_lease_is_xfs(guard->mapping->host);
+	guard->exchanges = floop_fs_is_xfs(guard->mapping->host);
 	guard->retry = RETRY_FIRST;
 }
 
@@ -628,7 +628,7 @@ void floop_guard_start(struct floop_image *image, bool wanted)
 	struct floop_guard *guard = &image->guard;
 	enum floop_unmapped why_not;
 
-	why_not = wanted ? floop_fit_check(image) : FLOOP_UNMAPPED_OFF;
+	why_not = wanted ? floop_fs_check(image) : FLOOP_UNMAPPED_OFF;
 	if (why_not == FLOOP_UNMAPPED_NOT && !image->is_bdev &&
 	    floop_fill_start(image))
 		why_not = FLOOP_UNMAPPED_NO_MEMORY;

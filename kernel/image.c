@@ -4,20 +4,17 @@
  */
 #include <linux/file.h>
 #include <linux/log2.h>
-#include <linux/magic.h>
 #include <linux/pagemap.h>
 #include <linux/slab.h>
 #include <linux/stat.h>
 #include <linux/uio.h>
 
-#include "bounce.h"
 #include "device.h"
-#include "discard.h"
+#include "fs.h"
 #include "image.h"
 #include "io.h"
 #include "lease.h"
 #include "names.h"
-#include "remap.h"
 
 /* Mempool reserve of an image: enough to go on with, when memory is short. */
 #define RESERVE		4
@@ -141,7 +138,7 @@ int floop_image_check_cycle(struct file *file, struct floop_device *dev)
 				break;
 			return -EINVAL;
 		}
-		/* Pairs with the release of the state in floop_configure(). */
+		/* Pairs with the release of the state in floop_attach(). */
 		smp_rmb();
 		image = READ_ONCE(below->image);
 		if (!image)
@@ -293,25 +290,6 @@ ssize_t floop_image_read(struct floop_image *image, loff_t pos, void *buf,
 }
 
 /*
- * File systems known to make a direct write with IOCB_DSYNC durable before
- * they complete it, the asynchronous ones too. Elsewhere (FUSE does not look
- * at the flag when it completes asynchronously) FUA is a write and a flush.
- */
-static bool dsync_is_durable(struct file *file)
-{
-	if (S_ISBLK(file_inode(file)->i_mode))
-		return true;
-	switch (file_inode(file)->i_sb->s_magic) {
-	case EXT4_SUPER_MAGIC:
-	case XFS_SUPER_MAGIC:
-	case BTRFS_SUPER_MAGIC:
-		return true;
-	default:
-		return false;
-	}
-}
-
-/*
  * Descriptors of the image that nobody else has, where the guard can make
  * something of them; else the one that was handed in.
  */
@@ -417,7 +395,7 @@ struct floop_image *floop_image_open(struct floop_device *dev,
 	image->read_only = read_only;
 	image->is_bdev = S_ISBLK(file_inode(file)->i_mode);
 	image->nowait = (file->f_mode & FMODE_NOWAIT) && !image->is_bdev;
-	image->dsync = dsync_is_durable(file);
+	image->dsync = floop_fs_has_dsync(file);
 	INIT_WORK(&image->unsupported_work, floop_discard_unsupported);
 	spin_lock_init(&image->refused_lock);
 	bio_list_init(&image->refused);

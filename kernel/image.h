@@ -124,4 +124,7 @@ sector_t floop_image_sectors(struct file *file, loff_t offset,
 struct block_device *floop_image_disk(struct floop_image *image);
 bool floop_image_is_on_hardware(struct floop_image *image);
 
+/* content.c: what an image's content says of the sectors it was made for */
+bool floop_content_takes(struct floop_image *image, unsigned int block_size);
+
 #endif /* FLOOP_IMAGE_H */

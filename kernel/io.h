@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * One I/O on its way: a bio of the device, and where it stands.
+ * The I/O path: one bio of the device on its way, and the functions that it
+ * passes through. The lanes have a header of their own (lane.h).
  */
 #ifndef FLOOP_IO_H
 #define FLOOP_IO_H
@@ -9,6 +10,7 @@
 #include <linux/bio.h>
 #include <linux/fs.h>
 #include <linux/llist.h>
+#include <linux/uio.h>
 #include <linux/workqueue.h>
 
 struct floop_device;
@@ -62,6 +64,8 @@ struct floop_io {
 	unsigned long start;
 };
 
+/* io.c: where a bio comes in and where it ends */
+void floop_submit_bio(struct bio *bio);
 void floop_io_end(struct floop_io *io, blk_status_t status,
 		  struct bio_list *batch);
 void floop_io_end_batch(struct bio_list *batch);
@@ -70,5 +74,36 @@ void floop_io_check_policy(struct floop_device *dev);
 void floop_io_log_error(struct bio *bio, blk_status_t status);
 void floop_io_count_flush(struct bio *bio, unsigned long start);
 blk_status_t floop_io_status(int err);
+
+/* remap.c: the mapped path */
+int floop_remap_init(void);
+void floop_remap_exit(void);
+int floop_remap_make(struct floop_image *image);
+void floop_remap_free(struct floop_image *image);
+bool floop_remap(struct floop_image *image, struct bio **bio);
+
+/* merge.c: writes that are next to each other */
+struct floop_io *floop_merge(struct floop_io *io, struct llist_node **next);
+
+/* rw.c: reads and writes, by the file system */
+bool floop_rw(struct floop_io *io, bool wait, struct bio_list *batch);
+void floop_rw_end(struct floop_io *io, long result, struct bio_list *batch);
+void floop_rw_iter(struct floop_io *io, struct iov_iter *iter);
+loff_t floop_rw_pos(struct floop_io *io);
+
+/* bounce.c: direct I/O for memory that it can't take as it is */
+void floop_bounce(struct floop_io *io);
+int floop_bounce_make(struct floop_image *image);
+void floop_bounce_free(struct floop_image *image);
+int floop_bounce_init(void);
+void floop_bounce_exit(void);
+
+/* flush.c: flushes */
+int floop_flush(struct llist_node *node);
+void floop_flush_fail(struct llist_node *node, int err);
+
+/* discard.c: discard and write-zeroes */
+void floop_discard(struct floop_io *io);
+void floop_discard_unsupported(struct work_struct *work);
 
 #endif /* FLOOP_IO_H */

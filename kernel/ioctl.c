@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The device's ioctls: permissions, and the forms that struct loop_info has
- * had. What they do is in config.c and status.c.
+ * had. What they do is in attach.c and settings.c.
  */
 #include <linux/blkdev.h>
 #include <linux/capability.h>
@@ -9,10 +9,9 @@
 #include <linux/loop.h>
 #include <linux/uaccess.h>
 
-#include "config.h"
+#include "attach.h"
 #include "device.h"
-#include "ioctl.h"
-#include "status.h"
+#include "settings.h"
 
 /*
  * The first form, struct loop_info, has narrow fields, and 32-bit programs know
@@ -30,7 +29,7 @@ static int set_status_##layout(struct floop_device *dev,		\
 	info.lo_offset = old.lo_offset;					\
 	info.lo_flags = old.lo_flags;					\
 	memcpy(info.lo_file_name, old.lo_name, LO_NAME_SIZE);		\
-	return floop_status_set(dev, &info);				\
+	return floop_settings_set(dev, &info);				\
 }
 
 /* -EOVERFLOW where a field is too narrow. */
@@ -44,7 +43,7 @@ static int get_status_##layout(struct floop_device *dev,		\
 									\
 	if (!arg)							\
 		return -EINVAL;						\
-	err = floop_status_get(dev, &info);				\
+	err = floop_settings_get(dev, &info);				\
 	if (err)							\
 		return err;						\
 	memset(&old, 0, sizeof(old));					\
@@ -72,7 +71,7 @@ static int set_status64(struct floop_device *dev, void __user *arg)
 
 	if (copy_from_user(&info, arg, sizeof(info)))
 		return -EFAULT;
-	return floop_status_set(dev, &info);
+	return floop_settings_set(dev, &info);
 }
 
 static int get_status64(struct floop_device *dev, void __user *arg)
@@ -82,7 +81,7 @@ static int get_status64(struct floop_device *dev, void __user *arg)
 
 	if (!arg)
 		return -EINVAL;
-	err = floop_status_get(dev, &info);
+	err = floop_settings_get(dev, &info);
 	if (!err && copy_to_user(arg, &info, sizeof(info)))
 		err = -EFAULT;
 	return err;
@@ -98,10 +97,10 @@ static int simple_ioctl(struct floop_device *dev, unsigned int cmd,
 		return err;
 	switch (cmd) {
 	case LOOP_SET_CAPACITY:
-		err = floop_status_set_capacity(dev);
+		err = floop_settings_set_capacity(dev);
 		break;
 	case LOOP_SET_DIRECT_IO:
-		err = floop_status_set_direct(dev, arg);
+		err = floop_settings_set_direct(dev, arg);
 		break;
 	default:
 		err = -EINVAL;
@@ -135,15 +134,15 @@ int floop_ioctl(struct block_device *bdev, blk_mode_t mode, unsigned int cmd,
 	switch (cmd) {
 	case LOOP_SET_FD:
 		config.fd = arg;
-		return floop_configure(dev, mode, bdev, &config);
+		return floop_attach(dev, mode, bdev, &config);
 	case LOOP_CONFIGURE:
 		if (copy_from_user(&config, argp, sizeof(config)))
 			return -EFAULT;
-		return floop_configure(dev, mode, bdev, &config);
+		return floop_attach(dev, mode, bdev, &config);
 	case LOOP_CHANGE_FD:
 		return floop_change_fd(dev, arg);
 	case LOOP_CLR_FD:
-		return floop_clear_later(dev);
+		return floop_detach_later(dev);
 	case LOOP_GET_STATUS:
 		return get_status_loop_info(dev, argp);
 	case LOOP_GET_STATUS64:
@@ -164,7 +163,7 @@ int floop_ioctl(struct block_device *bdev, blk_mode_t mode, unsigned int cmd,
 	case LOOP_SET_STATUS64:
 		return set_status64(dev, argp);
 	case LOOP_SET_BLOCK_SIZE:
-		return floop_status_set_block_size(dev, mode, bdev, arg);
+		return floop_settings_set_block_size(dev, mode, bdev, arg);
 	default:
 		return simple_ioctl(dev, cmd, arg);
 	}

@@ -38,15 +38,11 @@
 
 #include "compat.h"
 #include "device.h"
-#include "discard.h"
-#include "flush.h"
 #include "image.h"
 #include "io.h"
-#include "join.h"
 #include "lane.h"
 #include "names.h"
 #include "rules.h"
-#include "rw.h"
 
 /*
  * Memory may be short until we have written, so there is a rescuer. __WQ_LEGACY
@@ -374,7 +370,7 @@ static void cpu_lane_pass(struct floop_lane *lane, struct llist_node *node)
 		bool wait;
 
 		node = node->next;
-		io = floop_join(io, &node);
+		io = floop_merge(io, &node);
 		wait = lane_may_wait(io, node || lane_has_more(lane));
 		if (need_resched())
 			floop_io_end_batch(&batch);
@@ -419,7 +415,7 @@ static void writer_pass(struct floop_lane *lane, struct llist_node *node)
 		bool try;
 
 		node = node->next;
-		io = floop_join(io, &node);
+		io = floop_merge(io, &node);
 		try = !bio_list_empty(&batch) && writer_may_try(io);
 		if (!try || !handle(lane, io, false, &batch)) {
 			floop_io_end_batch(&batch);

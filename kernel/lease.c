@@ -22,6 +22,7 @@
 #include <linux/jiffies.h>
 
 #include "compat.h"
+#include "fs.h"
 #include "guard.h"
 #include "image.h"
 #include "lane.h"
@@ -33,39 +34,6 @@
 
 /* Whoever was told to wait runs again, and is past the lease, in that time. */
 #define TOLD_LASTS	(60 * HZ)
-
-/**
- * floop_lease_is_xfs() - is it a file of xfs?
- * @inode: of the file
- *
- * Return: whether it is.
- */
-bool floop_lease_is_xfs(const struct inode *inode)
-{
-	return !strcmp(inode->i_sb->s_type->name, "xfs");
-}
-
-/* File systems whose every change of a file's blocks waits as it has to. */
-static bool is_known(struct inode *inode)
-{
-	return floop_lease_is_xfs(inode) ||
-	       !strcmp(inode->i_sb->s_type->name, "ext4");
-}
-
-/**
- * floop_lease_is_known() - can a lease make the file's mapping safe?
- * @file: what userspace handed in
- *
- * Return: whether it is a file of a file system that the guard knows, and not of
- * one on top of it.
- */
-bool floop_lease_is_known(struct file *file)
-{
-	struct inode *inode = file->f_mapping->host;
-
-	return S_ISREG(inode->i_mode) && inode == file_inode(file) &&
-	       is_known(inode);
-}
 
 /* Has anybody else the image open, for anything that matters? */
 static bool is_opened(struct floop_image *image)
@@ -297,7 +265,7 @@ struct file *floop_lease_open(struct file *file, bool read_only)
 {
 	int flags = file->f_flags & (O_DIRECT | O_DSYNC | O_NOATIME);
 
-	if (!floop_lease_is_known(file))
+	if (!floop_fs_is_supported(file))
 		return ERR_PTR(-EINVAL);
 	flags |= O_LARGEFILE | (read_only ? O_RDONLY : O_RDWR);
 	return dentry_open(&file->f_path, flags, current_cred());

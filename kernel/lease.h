@@ -12,10 +12,7 @@
 
 struct file;
 struct floop_image;
-struct inode;
 
-bool floop_lease_is_xfs(const struct inode *inode);
-bool floop_lease_is_known(struct file *file);
 struct file *floop_lease_open(struct file *file, bool read_only);
 struct file *floop_lease_open_sync(struct file *file);
 enum floop_unmapped floop_lease_take(struct floop_image *image);

@@ -8,13 +8,12 @@
 #include <linux/blkdev.h>
 #include <linux/falloc.h>
 #include <linux/fs.h>
-#include <linux/magic.h>
 #include <linux/pagemap.h>
 #include <linux/statfs.h>
 
 #include "compat.h"
-#include "content.h"
 #include "device.h"
+#include "fs.h"
 #include "image.h"
 #include "limits.h"
 
@@ -90,24 +89,6 @@ static void drop_unsupported(struct floop_image *image,
 	}
 }
 
-/* File systems that do nothing with the data of a direct write but pass it on. */
-static bool passes_on(struct floop_image *image)
-{
-	if (image->is_bdev)
-		return true;
-	switch (file_inode(image->file)->i_sb->s_magic) {
-	case EXT4_SUPER_MAGIC:	/* ext2 and ext3, too */
-	case XFS_SUPER_MAGIC:
-	case F2FS_SUPER_MAGIC:
-	case MSDOS_SUPER_MAGIC:
-	case EXFAT_SUPER_MAGIC:
-	case TMPFS_MAGIC:
-		return true;
-	default:
-		return false;
-	}
-}
-
 /*
  * Direct I/O hands the submitter's pages to the image's file system, which may
  * checksum or mirror them: they must not change on the way, unless it is known
@@ -119,7 +100,7 @@ static bool needs_stable_writes(struct floop_image *image)
 	struct block_device *disk = floop_image_disk(image);
 
 	return mapping_stable_writes(image->file->f_mapping) ||
-	       (disk && bdev_stable_writes(disk)) || !passes_on(image);
+	       (disk && bdev_stable_writes(disk)) || !floop_fs_passes_data_on(image);
 }
 
 /**

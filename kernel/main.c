@@ -14,10 +14,10 @@
 #include "device.h"
 #include "direct.h"
 #include "image.h"
+#include "io.h"
 #include "lane.h"
 #include "map.h"
 #include "names.h"
-#include "remap.h"
 #include "rules.h"
 
 static int max_loop = FLOOP_DEVICES_AT_LOAD;

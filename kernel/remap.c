@@ -22,7 +22,6 @@
 #include "io.h"
 #include "lane.h"
 #include "names.h"
-#include "remap.h"
 #include "rules.h"
 #include "times.h"
 #include "trace.h"

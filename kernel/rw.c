@@ -7,12 +7,10 @@
 #include <linux/fs.h>
 #include <linux/sizes.h>
 
-#include "bounce.h"
 #include "image.h"
 #include "io.h"
 #include "lane.h"
 #include "rules.h"
-#include "rw.h"
 
 /**
  * floop_rw_pos() - where what is left of an I/O begins in the file

@@ -11,8 +11,7 @@
 #include "device.h"
 #include "image.h"
 #include "names.h"
-#include "status.h"
-#include "sysfs.h"
+#include "settings.h"
 
 static struct floop_device *to_floop(struct device *ddev)
 {
@@ -215,7 +214,7 @@ static ssize_t mapping_store(struct device *ddev, struct device_attribute *attr,
 	err = mutex_lock_killable(&dev->lock);
 	if (err)
 		return err;
-	err = floop_status_set_mapping(dev, mapping);
+	err = floop_settings_set_mapping(dev, mapping);
 	mutex_unlock(&dev->lock);
 	return err ?: len;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The guard's protocol (kernel/guard.c, lease.c, remap.c, fill.c, discard.c,
- * config.c) as a model for spin. States, locks and the order of steps are the
+ * attach.c) as a model for spin. States, locks and the order of steps are the
  * code's; each process names the function that it stands for. check.py runs it.
  *
  * A section under a spinlock (guard->lock, flc_lock) is one step. Whatever the
@@ -1186,7 +1186,7 @@ inline image_close() {
 #endif
 
 #if STOPS
-/* floop_status_set_mapping(), with dev->lock held */
+/* floop_settings_set_mapping(), with dev->lock held */
 proctype stop() {
 	bool runs;
 
@@ -1235,7 +1235,7 @@ proctype store() {
 out:	unfinished--
 }
 
-/* floop_clear(): the last close. Nobody has the device open. */
+/* floop_detach(): the last close. Nobody has the device open. */
 proctype clear() {
 	bool runs;
 

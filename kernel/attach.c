@@ -10,15 +10,13 @@
 #include <linux/module.h>
 #include <linux/pagemap.h>
 
-#include "close.h"
+#include "attach.h"
 #include "compat.h"
-#include "config.h"
 #include "device.h"
 #include "image.h"
 #include "lane.h"
 #include "limits.h"
-#include "status.h"
-#include "sysfs.h"
+#include "settings.h"
 
 #define CONFIGURE_FLAGS	(LO_FLAGS_READ_ONLY | LO_FLAGS_AUTOCLEAR | \
 			 LO_FLAGS_PARTSCAN | LO_FLAGS_DIRECT_IO)
@@ -121,11 +119,11 @@ static int bind_image(struct floop_device *dev, struct file *file,
 	disk_force_media_change(disk);
 	set_disk_ro(disk, read_only);
 	dev->size_limit = info->lo_sizelimit;
-	floop_status_set_name(dev, info);
+	floop_settings_set_name(dev, info);
 	settle_cache(image);
 	set_image(dev, image);
 	floop_sysfs_add(dev);
-	floop_status_set_size(dev, size);
+	floop_settings_set_size(dev, size);
 
 	if (floop_device_scans_always())
 		dev->flags |= LO_FLAGS_PARTSCAN;
@@ -141,7 +139,7 @@ static int bind_image(struct floop_device *dev, struct file *file,
 }
 
 /**
- * floop_configure() - attach a device to an image
+ * floop_attach() - attach a device to an image
  * @dev: the device
  * @mode: how the caller opened it
  * @bdev: the block device that the caller opened
@@ -151,9 +149,9 @@ static int bind_image(struct floop_device *dev, struct file *file,
  * without it, the disk's open_mutex for a partition scan.
  * Return: 0; -EBADF, -EBUSY, -EINVAL, -EOVERFLOW, -EINTR, -ENOMEM.
  */
-int floop_configure(struct floop_device *dev, blk_mode_t mode,
-		    struct block_device *bdev,
-		    const struct loop_config *config)
+int floop_attach(struct floop_device *dev, blk_mode_t mode,
+		 struct block_device *bdev,
+		 const struct loop_config *config)
 {
 	bool exclusive = mode & BLK_OPEN_EXCL;
 	bool scan, read_only;
@@ -172,7 +170,7 @@ int floop_configure(struct floop_device *dev, blk_mode_t mode,
 
 	/* Nobody who has the device to himself sees it change. */
 	if (!exclusive) {
-		err = bd_prepare_to_claim(bdev, floop_configure, NULL);
+		err = bd_prepare_to_claim(bdev, floop_attach, NULL);
 		if (err)
 			goto err_module;
 	}
@@ -190,7 +188,7 @@ int floop_configure(struct floop_device *dev, blk_mode_t mode,
 	err = -EINVAL;
 	if (config->info.lo_flags & ~CONFIGURE_FLAGS)
 		goto err_unlock;
-	err = floop_status_check(&config->info);
+	err = floop_settings_check(&config->info);
 	if (err)
 		goto err_unlock;
 
@@ -206,16 +204,16 @@ int floop_configure(struct floop_device *dev, blk_mode_t mode,
 	/* The image has its own: the lease can't be had before this is gone. */
 	fput(file);
 	if (scan)
-		floop_status_scan(dev);
+		floop_settings_scan(dev);
 	if (!exclusive)
-		bd_abort_claiming(bdev, floop_configure);
+		bd_abort_claiming(bdev, floop_attach);
 	return 0;
 
 err_unlock:
 	mutex_unlock(&dev->lock);
 err_claim:
 	if (!exclusive)
-		bd_abort_claiming(bdev, floop_configure);
+		bd_abort_claiming(bdev, floop_attach);
 err_module:
 	module_put(THIS_MODULE);
 err_put:
@@ -318,14 +316,14 @@ int floop_change_fd(struct floop_device *dev, int fd)
 	if (!err) {
 		floop_image_close(old);
 		if (scan)
-			floop_status_scan(dev);
+			floop_settings_scan(dev);
 	}
 	kobject_uevent(&ddev->kobj, KOBJ_CHANGE);
 	return err;
 }
 
 /**
- * floop_clear_later() - detach at the last close
+ * floop_detach_later() - detach at the last close
  * @dev: the device
  *
  * The caller has the device open, so it is never detached here and now. If
@@ -334,7 +332,7 @@ int floop_change_fd(struct floop_device *dev, int fd)
  * Context: Process context. Takes the device's lock.
  * Return: 0; -ENXIO, -EINTR.
  */
-int floop_clear_later(struct floop_device *dev)
+int floop_detach_later(struct floop_device *dev)
 {
 	int err = mutex_lock_killable(&dev->lock);
 
@@ -352,13 +350,13 @@ int floop_clear_later(struct floop_device *dev)
 }
 
 /**
- * floop_clear() - detach
+ * floop_detach() - detach
  * @dev: a device in %FLOOP_RUNDOWN
  *
  * Context: The last close, with the disk's open_mutex held: there is no opener,
  * no I/O, and nobody to configure the device.
  */
-void floop_clear(struct floop_device *dev)
+void floop_detach(struct floop_device *dev)
 {
 	struct gendisk *disk = dev->disk;
 	struct floop_image *image;

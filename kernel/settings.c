@@ -16,19 +16,19 @@
 #include "image.h"
 #include "limits.h"
 #include "rules.h"
-#include "status.h"
+#include "settings.h"
 
 #define STATUS_SETTABLE_FLAGS	(LO_FLAGS_AUTOCLEAR | LO_FLAGS_PARTSCAN)
 #define STATUS_CLEARABLE_FLAGS	LO_FLAGS_AUTOCLEAR
 
 /**
- * floop_status_check() - can a device be shown like this?
+ * floop_settings_check() - can a device be shown like this?
  * @info: what userspace asks for
  *
  * Return: 0; -EINVAL for encryption, which has been gone from loop devices
  * since 5.16; -EOVERFLOW for an offset or limit that no file has.
  */
-int floop_status_check(const struct loop_info64 *info)
+int floop_settings_check(const struct loop_info64 *info)
 {
 	if (info->lo_encrypt_key_size > LO_KEY_SIZE)
 		return -EINVAL;
@@ -42,38 +42,38 @@ int floop_status_check(const struct loop_info64 *info)
 }
 
 /**
- * floop_status_set_name() - keep the name that userspace gave
+ * floop_settings_set_name() - keep the name that userspace gave
  * @dev: the device
  * @info: with the name
  *
  * All of it, for what is behind the end of the string comes back, too.
  */
-void floop_status_set_name(struct floop_device *dev,
-			   const struct loop_info64 *info)
+void floop_settings_set_name(struct floop_device *dev,
+			     const struct loop_info64 *info)
 {
 	memcpy(dev->name, info->lo_file_name, LO_NAME_SIZE);
 	dev->name[LO_NAME_SIZE - 1] = '\0';
 }
 
 /**
- * floop_status_set_size() - give the disk a size, and say so
+ * floop_settings_set_size() - give the disk a size, and say so
  * @dev: the device
  * @size: in sectors of 512 bytes
  */
-void floop_status_set_size(struct floop_device *dev, sector_t size)
+void floop_settings_set_size(struct floop_device *dev, sector_t size)
 {
 	if (!set_capacity_and_notify(dev->disk, size))
 		kobject_uevent(&disk_to_dev(dev->disk)->kobj, KOBJ_CHANGE);
 }
 
 /**
- * floop_status_scan() - look for partitions
+ * floop_settings_scan() - look for partitions
  * @dev: the device
  *
  * Context: Process context. May sleep; takes the disk's open_mutex, so the
  * caller may not hold the device's lock.
  */
-void floop_status_scan(struct floop_device *dev)
+void floop_settings_scan(struct floop_device *dev)
 {
 	char name[LO_NAME_SIZE];
 	int err;
@@ -127,7 +127,7 @@ static void shrink_blocks(struct floop_device *dev, sector_t size)
 }
 
 /**
- * floop_status_set() - change how the image is shown
+ * floop_settings_set() - change how the image is shown
  * @dev: the device
  * @info: offset, size limit, name, and the flags that may change: autoclear,
  *	and partition scan, which can't be turned off
@@ -136,7 +136,7 @@ static void shrink_blocks(struct floop_device *dev, sector_t size)
  * queue, then takes the disk's open_mutex if partition scan is turned on.
  * Return: 0; -ENXIO, -EINVAL, -EOVERFLOW, -EINTR.
  */
-int floop_status_set(struct floop_device *dev, const struct loop_info64 *info)
+int floop_settings_set(struct floop_device *dev, const struct loop_info64 *info)
 {
 	bool moved, resized, scan = false;
 	int err;
@@ -154,12 +154,12 @@ int floop_status_set(struct floop_device *dev, const struct loop_info64 *info)
 		sync_blockdev(dev->disk->part0);
 		invalidate_bdev(dev->disk->part0);
 	}
-	err = floop_status_check(info);
+	err = floop_settings_check(info);
 	if (err)
 		goto unlock;
 
 	dev->size_limit = info->lo_sizelimit;
-	floop_status_set_name(dev, info);
+	floop_settings_set_name(dev, info);
 	scan = !(dev->flags & LO_FLAGS_PARTSCAN) &&
 	       (info->lo_flags & LO_FLAGS_PARTSCAN);
 	dev->flags &= ~STATUS_CLEARABLE_FLAGS;
@@ -172,17 +172,17 @@ int floop_status_set(struct floop_device *dev, const struct loop_info64 *info)
 		sector_t size = shown_sectors(dev);
 
 		shrink_blocks(dev, size);
-		floop_status_set_size(dev, size);
+		floop_settings_set_size(dev, size);
 	}
 unlock:
 	mutex_unlock(&dev->lock);
 	if (scan)
-		floop_status_scan(dev);
+		floop_settings_scan(dev);
 	return err;
 }
 
 /**
- * floop_status_get() - say what the device shows
+ * floop_settings_get() - say what the device shows
  * @dev: the device
  * @info: filled in
  *
@@ -190,7 +190,7 @@ unlock:
  * it asks the image's file system.
  * Return: 0; -ENXIO, -EINTR, or what the file system says.
  */
-int floop_status_get(struct floop_device *dev, struct loop_info64 *info)
+int floop_settings_get(struct floop_device *dev, struct loop_info64 *info)
 {
 	struct kstat stat;
 	struct path path;
@@ -226,24 +226,24 @@ int floop_status_get(struct floop_device *dev, struct loop_info64 *info)
 }
 
 /**
- * floop_status_set_capacity() - take the image's size anew
+ * floop_settings_set_capacity() - take the image's size anew
  * @dev: the device
  *
  * Context: Process context, with the device's lock held.
  * Return: 0 or -ENXIO.
  */
-int floop_status_set_capacity(struct floop_device *dev)
+int floop_settings_set_capacity(struct floop_device *dev)
 {
 	if (dev->state != FLOOP_BOUND)
 		return -ENXIO;
-	floop_status_set_size(dev, shown_sectors(dev));
+	floop_settings_set_size(dev, shown_sectors(dev));
 	floop_window(FLOOP_WINDOW_GROW);
 	remap_whole(dev);
 	return 0;
 }
 
 /**
- * floop_status_set_mapping() - turn mapping on or off
+ * floop_settings_set_mapping() - turn mapping on or off
  * @dev: the device
  * @mapping: which
  *
@@ -251,7 +251,7 @@ int floop_status_set_capacity(struct floop_device *dev)
  * mapped I/O has ended.
  * Return: 0; -ENXIO where the image is gone.
  */
-int floop_status_set_mapping(struct floop_device *dev, bool mapping)
+int floop_settings_set_mapping(struct floop_device *dev, bool mapping)
 {
 	if (!dev->image)
 		return -ENXIO;
@@ -261,7 +261,7 @@ int floop_status_set_mapping(struct floop_device *dev, bool mapping)
 }
 
 /**
- * floop_status_set_direct() - turn direct I/O on or off
+ * floop_settings_set_direct() - turn direct I/O on or off
  * @dev: the device
  * @direct: which
  *
@@ -269,7 +269,7 @@ int floop_status_set_mapping(struct floop_device *dev, bool mapping)
  * queue.
  * Return: 0; -ENXIO; -EINVAL where the image doesn't allow direct I/O.
  */
-int floop_status_set_direct(struct floop_device *dev, bool direct)
+int floop_settings_set_direct(struct floop_device *dev, bool direct)
 {
 	struct floop_image *image = dev->image;
 	bool wanted = dev->want_direct;
@@ -301,7 +301,7 @@ int floop_status_set_direct(struct floop_device *dev, bool direct)
 }
 
 /**
- * floop_status_set_block_size() - change the logical block size
+ * floop_settings_set_block_size() - change the logical block size
  * @dev: the device
  * @mode: how the caller opened it
  * @bdev: the block device that the caller opened
@@ -312,15 +312,15 @@ int floop_status_set_direct(struct floop_device *dev, bool direct)
  * Return: 0; -EBUSY where someone has the device to himself, -ENXIO, -EINVAL,
  * -EINTR.
  */
-int floop_status_set_block_size(struct floop_device *dev, blk_mode_t mode,
-				struct block_device *bdev, unsigned long size)
+int floop_settings_set_block_size(struct floop_device *dev, blk_mode_t mode,
+				  struct block_device *bdev, unsigned long size)
 {
 	struct block_device *whole = dev->disk->part0;
 	unsigned int block_size = size, user_block_size;
 	int err;
 
 	if (!(mode & BLK_OPEN_EXCL)) {
-		err = bd_prepare_to_claim(bdev, floop_status_set_block_size,
+		err = bd_prepare_to_claim(bdev, floop_settings_set_block_size,
 					  NULL);
 		if (err)
 			return err;
@@ -350,6 +350,6 @@ unlock:
 	mutex_unlock(&dev->lock);
 abort_claim:
 	if (!(mode & BLK_OPEN_EXCL))
-		bd_abort_claiming(bdev, floop_status_set_block_size);
+		bd_abort_claiming(bdev, floop_settings_set_block_size);
 	return err;
 }

@@ -13,8 +13,6 @@
 #include "image.h"
 #include "io.h"
 #include "lane.h"
-#include "remap.h"
-#include "submit.h"
 #include "trace.h"
 
 /**

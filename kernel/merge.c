@@ -14,7 +14,6 @@
 #include "device.h"
 #include "image.h"
 #include "io.h"
-#include "join.h"
 #include "lane.h"
 #include "trace.h"
 
@@ -144,7 +143,7 @@ static struct join *join_make(struct llist_node *parts, unsigned int nr)
 }
 
 /**
- * floop_join() - make one I/O of a write and of those that go on where it ends
+ * floop_merge() - make one I/O of a write and of those that go on where it ends
  * @io: the first
  * @next: what is in the lane behind it; what has become a part is taken off
  *
@@ -154,7 +153,7 @@ static struct join *join_make(struct llist_node *parts, unsigned int nr)
  * Return: the I/O to handle: @io itself if nothing goes on there, or if there is
  * no memory to join it.
  */
-struct floop_io *floop_join(struct floop_io *io, struct llist_node **next)
+struct floop_io *floop_merge(struct floop_io *io, struct llist_node **next)
 {
 	struct floop_io *last = io, *joined;
 	struct floop_image *image = io->image;

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What we know of file systems. Most of it a file system doesn't say itself, so
+ * it is known by name or by magic. A file system that isn't named here is served
+ * as the least capable one.
+ */
+#include <linux/blkdev.h>
+#include <linux/fs.h>
+#include <linux/magic.h>
+#include <linux/string.h>
+
+#include "direct.h"
+#include "fs.h"
+#include "image.h"
+#include "rules.h"
+
+/**
+ * floop_fs_is_xfs() - is it a file of xfs?
+ * @inode: the file's inode
+ *
+ * Context: Any.
+ * Return: true if it is.
+ */
+bool floop_fs_is_xfs(const struct inode *inode)
+{
+	return !strcmp(inode->i_sb->s_type->name, "xfs");
+}
+
+/**
+ * floop_fs_is_supported() - can a lease make the file's mapping safe?
+ * @file: what userspace handed in
+ *
+ * On the file systems that are supported, everything that changes a file's
+ * blocks waits as docs/safety.md says.
+ *
+ * Context: Any.
+ * Return: true for a regular file of ext4 or xfs, but not of a file system on
+ * top of one of them.
+ */
+bool floop_fs_is_supported(const struct file *file)
+{
+	const struct inode *inode = file->f_mapping->host;
+
+	return S_ISREG(inode->i_mode) && inode == file_inode(file) &&
+	       (floop_fs_is_xfs(inode) ||
+		!strcmp(inode->i_sb->s_type->name, "ext4"));
+}
+
+/**
+ * floop_fs_has_dsync() - does IOCB_DSYNC make a direct write durable?
+ * @file: the file
+ *
+ * Elsewhere (FUSE doesn't look at the flag when it completes asynchronously)
+ * FUA is a write and a flush.
+ *
+ * Context: Any.
+ * Return: true for a file system that is known to make such a write durable
+ * before it completes it, an asynchronous one, too.
+ */
+bool floop_fs_has_dsync(const struct file *file)
+{
+	if (S_ISBLK(file_inode(file)->i_mode))
+		return true;
+	switch (file_inode(file)->i_sb->s_magic) {
+	case EXT4_SUPER_MAGIC:	/* ext2 and ext3, too */
+	case XFS_SUPER_MAGIC:
+	case BTRFS_SUPER_MAGIC:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/**
+ * floop_fs_passes_data_on() - does a direct write's data reach the disk as it is?
+ * @image: the image
+ *
+ * Others checksum, compress or mirror the data: it must not change on the way.
+ *
+ * Context: Any.
+ * Return: true for a file system that is known to do nothing with the data but
+ * pass it on.
+ */
+bool floop_fs_passes_data_on(const struct floop_image *image)
+{
+	if (image->is_bdev)
+		return true;
+	switch (file_inode(image->file)->i_sb->s_magic) {
+	case EXT4_SUPER_MAGIC:
+	case XFS_SUPER_MAGIC:
+	case F2FS_SUPER_MAGIC:
+	case MSDOS_SUPER_MAGIC:
+	case EXFAT_SUPER_MAGIC:
+	case TMPFS_MAGIC:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/**
+ * floop_fs_forbidden_flags() - which inode flags keep a file from being mapped?
+ * @image: the image
+ *
+ * An immutable or append-only file is not to be written to any more, even by
+ * who has it open; the others need their file system for every I/O. Others may
+ * set them while the image is attached, by path.
+ *
+ * Return: S_* flags, of which the file may have none.
+ */
+unsigned int floop_fs_forbidden_flags(const struct floop_image *image)
+{
+	unsigned int never = S_DAX | S_ENCRYPTED | S_VERITY | S_SWAPFILE;
+
+	if (image->is_bdev || !floop_rule_holds(FLOOP_RULE_FLAGS))
+		return 0;
+	return image->read_only ? never : never | S_IMMUTABLE | S_APPEND;
+}
+
+/**
+ * floop_fs_is_required() - must every I/O to the file go through its file system?
+ * @image: the image
+ *
+ * What others may change about the file while it is attached: ask again once it
+ * is known that nobody else has it open.
+ *
+ * Context: Process context. May sleep.
+ * Return: whether there is something about it that only its file system can do.
+ */
+bool floop_fs_is_required(struct floop_image *image)
+{
+	struct inode *inode = file_inode(image->file);
+	struct floop_direct_rules rules;
+
+	if (!image->direct ||
+	    READ_ONCE(inode->i_flags) & floop_fs_forbidden_flags(image) ||
+	    !inode->i_mapping->a_ops->bmap)
+		return true;
+	/* Among others, a file that ext4 journals the data of. */
+	floop_direct_learn(image->file, &rules);
+	return !rules.file_can || rules.claimed > image->rules.claimed ||
+	       rules.mem_mask > image->rules.mem_mask;
+}
+
+/**
+ * floop_fs_check() - can the image be mapped at all, as things stand?
+ * @image: the image
+ *
+ * Context: Process context, with the device's lock held. May sleep.
+ * Return: %FLOOP_UNMAPPED_NOT if it can, else the reason.
+ */
+enum floop_unmapped floop_fs_check(struct floop_image *image)
+{
+	struct block_device *disk = floop_image_disk(image);
+
+	/* The map is by unsigned long, and has a bias that takes 64 bits. */
+	if (!IS_ENABLED(CONFIG_64BIT))
+		return FLOOP_UNMAPPED_DISK;
+	if (!image->direct)
+		return FLOOP_UNMAPPED_BUFFERED;
+	if (image->is_bdev)
+		return bdev_is_zoned(disk) ? FLOOP_UNMAPPED_DISK :
+					     FLOOP_UNMAPPED_NOT;
+	if (!floop_fs_is_supported(image->file) || !disk)
+		return FLOOP_UNMAPPED_FILE_SYSTEM;
+	if (!image->own_file)
+		return FLOOP_UNMAPPED_OPENED;
+	if (bdev_is_zoned(disk))
+		return FLOOP_UNMAPPED_DISK;
+	return floop_fs_is_required(image) ? FLOOP_UNMAPPED_FILE :
+					     FLOOP_UNMAPPED_NOT;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What we know of file systems: which of them do what, by name and by magic, and
+ * which of their files can be mapped.
+ */
+#ifndef FLOOP_FS_H
+#define FLOOP_FS_H
+
+#include <linux/types.h>
+
+#include "guard.h"
+
+struct file;
+struct floop_image;
+struct inode;
+
+bool floop_fs_is_xfs(const struct inode *inode);
+bool floop_fs_is_supported(const struct file *file);
+bool floop_fs_has_dsync(const struct file *file);
+bool floop_fs_passes_data_on(const struct floop_image *image);
+unsigned int floop_fs_forbidden_flags(const struct floop_image *image);
+bool floop_fs_is_required(struct floop_image *image);
+enum floop_unmapped floop_fs_check(struct floop_image *image);
+
+#endif /* FLOOP_FS_H */
