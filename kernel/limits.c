@@ -55,7 +55,7 @@ unsigned int floop_limits_block_size(struct floop_device *dev,
  * What is discarded becomes a hole and reads as zeroes. On a block device that
  * is write-zeroes with unmap, not discard, so its limit for that counts.
  */
-static void fill_discard(struct floop_image *image, struct queue_limits *lim)
+static void set_discard(struct floop_image *image, struct queue_limits *lim)
 {
 	struct file *file = image->file;
 	unsigned int sectors = 0, granularity = 0;
@@ -124,8 +124,18 @@ void floop_limits_direct(struct floop_image *image, struct queue_limits *lim)
 		lim->features |= BLK_FEAT_STABLE_WRITES;
 }
 
-static void fill(struct floop_image *image, struct queue_limits *lim,
-		 unsigned int block_size)
+/**
+ * floop_limits_set() - set the limits that follow from an image
+ * @image: the image
+ * @lim: limits that are being updated
+ * @block_size: the logical block size, in bytes
+ *
+ * floop_limits_direct() adds what goes with direct I/O.
+ *
+ * Context: Process context, with the device's lock held. May sleep.
+ */
+void floop_limits_set(struct floop_image *image, struct queue_limits *lim,
+		      unsigned int block_size)
 {
 	struct block_device *disk = floop_image_disk(image);
 
@@ -138,7 +148,7 @@ static void fill(struct floop_image *image, struct queue_limits *lim,
 		lim->features |= BLK_FEAT_WRITE_CACHE | BLK_FEAT_FUA;
 	if (disk && floop_bdev_rotational(disk))
 		lim->features |= BLK_FEAT_ROTATIONAL;
-	fill_discard(image, lim);
+	set_discard(image, lim);
 	drop_unsupported(image, lim);
 }
 
@@ -159,47 +169,9 @@ int floop_limits_attach(struct floop_device *dev, struct floop_image *image,
 	struct queue_limits lim = queue_limits_start_update(q);
 
 	floop_direct_decide(dev, image, block_size, asked);
-	fill(image, &lim, block_size);
+	floop_limits_set(image, &lim, block_size);
 	floop_limits_direct(image, &lim);
 	return queue_limits_commit_update(q, &lim);
-}
-
-/**
- * floop_limits_change() - limits for a device in use
- * @dev: the device, bound
- * @block_size: its new logical block size in bytes, or 0 to leave all as it is
- *	but what goes with direct I/O, which is decided anew
- * @offset: where it begins in its image from now on, in bytes
- * @asked: the user asked for direct I/O, and is told if it can't be
- *
- * Context: Process context, with the device's lock held. Freezes the queue.
- * Return: 0, or -EINVAL for an impossible block size.
- */
-int floop_limits_change(struct floop_device *dev, unsigned int block_size,
-			loff_t offset, bool asked)
-{
-	struct request_queue *q = dev->disk->queue;
-	struct floop_image *image = dev->image;
-	struct queue_limits lim;
-	unsigned int memflags;
-	int err;
-
-	/* What is mapped is direct, and was found where it was looked for. */
-	floop_guard_stop(image);
-	lim = queue_limits_start_update(q);
-	if (block_size)
-		fill(image, &lim, block_size);
-	memflags = floop_freeze_queue(q);
-	image->offset = offset;
-	floop_direct_decide(dev, image, lim.logical_block_size, asked);
-	floop_limits_direct(image, &lim);
-	err = queue_limits_commit_update(q, &lim);
-	if (err)
-		floop_direct_decide(dev, image, queue_logical_block_size(q),
-				    false);
-	floop_unfreeze_queue(q, memflags);
-	floop_guard_start(image, dev->want_mapping);
-	return err;
 }
 
 /**

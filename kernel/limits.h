@@ -14,11 +14,11 @@ struct queue_limits;
 unsigned int floop_limits_block_size(struct floop_device *dev,
 				     struct floop_image *image, sector_t size,
 				     bool asked);
+void floop_limits_set(struct floop_image *image, struct queue_limits *lim,
+		      unsigned int block_size);
 void floop_limits_direct(struct floop_image *image, struct queue_limits *lim);
 int floop_limits_attach(struct floop_device *dev, struct floop_image *image,
 			unsigned int block_size, bool asked);
-int floop_limits_change(struct floop_device *dev, unsigned int block_size,
-			loff_t offset, bool asked);
 void floop_limits_drop(struct floop_device *dev, struct floop_image *image);
 void floop_limits_detach(struct floop_device *dev);
 

@@ -6,12 +6,14 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/blk-mq.h>
 #include <linux/blkdev.h>
 #include <linux/fs.h>
 #include <linux/kdev_t.h>
 #include <linux/path.h>
 #include <linux/stat.h>
 
+#include "compat.h"
 #include "device.h"
 #include "image.h"
 #include "limits.h"
@@ -101,6 +103,39 @@ static void remap_whole(struct floop_device *dev)
 	floop_guard_start(image, dev->want_mapping);
 }
 
+/*
+ * Give the device another logical block size, in bytes, or with 0 leave all as
+ * it is but what goes with direct I/O; and another offset in the image, in bytes.
+ * Direct I/O is decided anew. The guard is stopped meanwhile: mapped I/O is
+ * direct, and a frozen queue doesn't wait for it. Returns 0, or -EINVAL for an
+ * impossible block size.
+ */
+static int change_limits(struct floop_device *dev, unsigned int block_size,
+			 loff_t offset, bool asked)
+{
+	struct request_queue *q = dev->disk->queue;
+	struct floop_image *image = dev->image;
+	struct queue_limits lim;
+	unsigned int memflags;
+	int err;
+
+	floop_guard_stop(image);
+	lim = queue_limits_start_update(q);
+	if (block_size)
+		floop_limits_set(image, &lim, block_size);
+	memflags = floop_freeze_queue(q);
+	image->offset = offset;
+	floop_direct_decide(dev, image, lim.logical_block_size, asked);
+	floop_limits_direct(image, &lim);
+	err = queue_limits_commit_update(q, &lim);
+	if (err)
+		floop_direct_decide(dev, image, queue_logical_block_size(q),
+				    false);
+	floop_unfreeze_queue(q, memflags);
+	floop_guard_start(image, dev->want_mapping);
+	return err;
+}
+
 static sector_t shown_sectors(struct floop_device *dev)
 {
 	struct floop_image *image = dev->image;
@@ -123,7 +158,7 @@ static void shrink_blocks(struct floop_device *dev, sector_t size)
 	block_size = floop_limits_block_size(dev, dev->image, size,
 					     dev->asked_direct);
 	if (block_size < bdev_logical_block_size(dev->disk->part0))
-		floop_limits_change(dev, block_size, dev->image->offset, false);
+		change_limits(dev, block_size, dev->image->offset, false);
 }
 
 /**
@@ -167,7 +202,7 @@ int floop_settings_set(struct floop_device *dev, const struct loop_info64 *info)
 	if (scan)
 		clear_bit(GD_SUPPRESS_PART_SCAN, &dev->disk->state);
 	if (moved)
-		floop_limits_change(dev, 0, info->lo_offset, false);
+		change_limits(dev, 0, info->lo_offset, false);
 	if (resized) {
 		sector_t size = shown_sectors(dev);
 
@@ -290,7 +325,7 @@ int floop_settings_set_direct(struct floop_device *dev, bool direct)
 	/* What is dirty in the page cache is written before it is passed by. */
 	if (direct)
 		floop_image_write_back(image);
-	err = floop_limits_change(dev, 0, image->offset, direct);
+	err = change_limits(dev, 0, image->offset, direct);
 	if (!err && direct != image->direct)
 		err = -EINVAL;
 	if (err)
@@ -341,8 +376,8 @@ int floop_settings_set_block_size(struct floop_device *dev, blk_mode_t mode,
 	if (block_size != bdev_logical_block_size(whole)) {
 		sync_blockdev(whole);
 		invalidate_bdev(whole);
-		err = floop_limits_change(dev, block_size,
-					  dev->image->offset, false);
+		err = change_limits(dev, block_size, dev->image->offset,
+				    false);
 		if (err)
 			dev->user_block_size = user_block_size;
 	}
