@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The disk of a device: made, opened, closed and taken away.
+ * The devices: their registry, and the disk of each, as it is added, opened,
+ * closed and removed.
  */
 #include <linux/blkdev.h>
+#include <linux/mutex.h>
 #include <linux/slab.h>
+#include <linux/xarray.h>
 
 #include "attach.h"
-#include "control.h"
 #include "device.h"
 #include "io.h"
 #include "lane.h"
@@ -14,6 +16,72 @@
 
 static int floop_major;
 static int part_shift;		/* log2 of the minors of a device */
+
+static DEFINE_XARRAY_ALLOC(devices);
+static DEFINE_MUTEX(devices_lock);	/* devices, and floop_device::listed */
+
+/*
+ * Register a device that is being added, as @number or, if that is negative,
+ * under the first number that is free. Returns 0, -EEXIST, -EINTR or -ENOMEM.
+ */
+static int registry_insert(struct floop_device *dev, int number)
+{
+	u32 index = number;
+	int err;
+
+	err = mutex_lock_killable(&devices_lock);
+	if (err)
+		return err;
+	if (number >= 0) {
+		err = xa_insert(&devices, index, dev, GFP_KERNEL);
+		if (err == -EBUSY)
+			err = -EEXIST;
+	} else {
+		err = xa_alloc(&devices, &index, dev, XA_LIMIT(0, INT_MAX),
+			       GFP_KERNEL);
+	}
+	if (!err)
+		dev->number = index;
+	mutex_unlock(&devices_lock);
+	return err;
+}
+
+/* Let the control node find a device whose disk is there. */
+static void registry_list(struct floop_device *dev)
+{
+	mutex_lock(&devices_lock);
+	dev->listed = true;
+	mutex_unlock(&devices_lock);
+}
+
+/*
+ * Find a device to remove. While it isn't listed, nobody else removes the same
+ * device. Returns ERR_PTR(-ENODEV) without one, or ERR_PTR(-EINTR).
+ */
+static struct floop_device *registry_unlist(int number)
+{
+	struct floop_device *dev;
+	int err;
+
+	err = mutex_lock_killable(&devices_lock);
+	if (err)
+		return ERR_PTR(err);
+	dev = xa_load(&devices, number);
+	if (dev && dev->listed)
+		dev->listed = false;
+	else
+		dev = ERR_PTR(-ENODEV);
+	mutex_unlock(&devices_lock);
+	return dev;
+}
+
+/* Free the number of a device whose disk is gone, or was never there. */
+static void registry_remove(struct floop_device *dev)
+{
+	mutex_lock(&devices_lock);
+	xa_erase(&devices, dev->number);
+	mutex_unlock(&devices_lock);
+}
 
 /*
  * Open and close run under the disk's open_mutex, and so does the step to
@@ -106,7 +174,7 @@ int floop_device_add(int number)
 	mutex_init(&dev->lock);
 	spin_lock_init(&dev->image_lock);
 
-	err = floop_control_reserve(dev, number);
+	err = registry_insert(dev, number);
 	if (err)
 		goto err_free;
 
@@ -136,29 +204,24 @@ int floop_device_add(int number)
 	err = add_disk(disk);
 	if (err)
 		goto err_put;	/* floop_free_disk() is for disks that were added */
-	floop_control_show(dev);
+	registry_list(dev);
 	return number;
 
 err_put:
 	put_disk(disk);
 err_unreserve:
-	floop_control_forget(dev);
+	registry_remove(dev);
 err_free:
 	mutex_destroy(&dev->lock);
 	kfree(dev);
 	return err;
 }
 
-/**
- * floop_device_retire() - claim a device for removal
- * @dev: a device that the registry no longer lists
- *
- * Context: Process context. Takes the disk's open_mutex, as every open does, so
- * that nobody opens a device that is going away.
- * Return: true if the device had neither image nor opener, and is now
- * %FLOOP_DELETING.
+/*
+ * Claim a device for removal: true if it has neither image nor opener. Takes the
+ * disk's open_mutex, as every open does, so that nobody opens it afterwards.
  */
-bool floop_device_retire(struct floop_device *dev)
+static bool device_retire(struct floop_device *dev)
 {
 	bool idle;
 
@@ -170,18 +233,76 @@ bool floop_device_retire(struct floop_device *dev)
 	return idle;
 }
 
-/**
- * floop_device_remove() - take a device away
- * @dev: a device that floop_device_retire() claimed, or any when the module
- *	goes: it can't go while a device is open or attached
- *
- * Context: Process context. May sleep. @dev is gone afterwards.
- */
-void floop_device_remove(struct floop_device *dev)
+static void device_delete(struct floop_device *dev)
 {
 	del_gendisk(dev->disk);
-	floop_control_forget(dev);
+	registry_remove(dev);
 	put_disk(dev->disk);
+}
+
+/**
+ * floop_device_remove() - remove a device
+ * @number: its number
+ *
+ * Context: Process context. May sleep; takes the registry's lock, and then the
+ * disk's open_mutex.
+ * Return: 0; -ENODEV where there is none, -EBUSY where it is open or attached,
+ * -EINTR.
+ */
+int floop_device_remove(int number)
+{
+	struct floop_device *dev = registry_unlist(number);
+
+	if (IS_ERR(dev))
+		return PTR_ERR(dev);
+	if (!device_retire(dev)) {
+		registry_list(dev);
+		return -EBUSY;
+	}
+	device_delete(dev);
+	return 0;
+}
+
+/**
+ * floop_device_get_free() - find a device without an image, or add one
+ *
+ * Whoever attaches it first has it: the others get -EBUSY.
+ *
+ * Context: Process context. May sleep; takes the registry's lock.
+ * Return: its number; -EINTR, or what floop_device_add() returns.
+ */
+int floop_device_get_free(void)
+{
+	struct floop_device *dev;
+	unsigned long number;
+	int err;
+
+	err = mutex_lock_killable(&devices_lock);
+	if (err)
+		return err;
+	xa_for_each(&devices, number, dev) {
+		if (dev->listed && READ_ONCE(dev->state) == FLOOP_UNBOUND) {
+			mutex_unlock(&devices_lock);
+			return number;
+		}
+	}
+	mutex_unlock(&devices_lock);
+	return floop_device_add(-1);
+}
+
+/**
+ * floop_device_remove_all() - remove every device, as the module goes
+ *
+ * Context: Module exit. Nobody can open or attach a device any more.
+ */
+void floop_device_remove_all(void)
+{
+	struct floop_device *dev;
+	unsigned long number;
+
+	xa_for_each(&devices, number, dev)
+		device_delete(dev);
+	xa_destroy(&devices);
 }
 
 /**

@@ -77,8 +77,9 @@ struct floop_device {
 };
 
 int floop_device_add(int number);
-void floop_device_remove(struct floop_device *dev);
-bool floop_device_retire(struct floop_device *dev);
+int floop_device_remove(int number);
+int floop_device_get_free(void);
+void floop_device_remove_all(void);
 struct floop_device *floop_device_of(struct block_device *bdev);
 int floop_device_set_partitions(int *max_part);
 int floop_device_register_major(void (*probe)(dev_t devt));

@@ -206,7 +206,7 @@ static void __exit floop_exit(void)
 {
 	floop_device_unregister_major();
 	floop_control_unregister();
-	floop_control_remove_all();
+	floop_device_remove_all();
 	floop_guard_exit();
 	floop_remap_exit();
 	floop_lane_exit();
