@@ -64,6 +64,19 @@ struct floop_io {
 	unsigned long start;
 };
 
+/**
+ * enum floop_rw_result - how far floop_rw() has got with an I/O
+ * @FLOOP_RW_DONE: it has ended, is on its way, or has been queued for the rest
+ * @FLOOP_RW_WOULD_WAIT: nothing is done, the file system would have to wait
+ * @FLOOP_RW_WRITER_ONLY: nothing is done, and it may wait for so long that it is
+ *	the writer's to do
+ */
+enum floop_rw_result {
+	FLOOP_RW_DONE,
+	FLOOP_RW_WOULD_WAIT,
+	FLOOP_RW_WRITER_ONLY,
+};
+
 /* io.c: where a bio comes in and where it ends */
 void floop_submit_bio(struct bio *bio);
 void floop_io_end(struct floop_io *io, blk_status_t status,
@@ -86,7 +99,8 @@ bool floop_remap(struct floop_image *image, struct bio **bio);
 struct floop_io *floop_merge(struct floop_io *io, struct llist_node **next);
 
 /* rw.c: reads and writes, by the file system */
-bool floop_rw(struct floop_io *io, bool wait, struct bio_list *batch);
+enum floop_rw_result floop_rw(struct floop_io *io, bool wait,
+			      struct bio_list *batch);
 void floop_rw_end(struct floop_io *io, long result, struct bio_list *batch);
 void floop_rw_iter(struct floop_io *io, struct iov_iter *iter);
 loff_t floop_rw_pos(struct floop_io *io);

@@ -18,6 +18,9 @@
 struct floop_image;
 struct floop_io;
 
+/* Buffered reads of a cgroup that may wait in work of their own. */
+#define FLOOP_CGROUP_READS	8
+
 /**
  * struct floop_lane - a queue of I/O and the work that empties it
  * @ios: newest first; behind them, while a worker is at it, @mark
@@ -25,8 +28,8 @@ struct floop_io;
  * @work: runs while there is something in @ios
  * @lanes: the device's
  * @writing: of a writer: held by who is the writer now
- * @backoff: how many writes to spare the attempt the next time one has to wait
- * @spare: how many writes still are spared; for this lane's worker only
+ * @backoff: NOWAIT attempts to skip after the next failed one
+ * @skip: NOWAIT attempts still to skip; for this lane's worker only
  * @waiting: of a writer: buffered reads that wait in work of their own
  * @serving: the image that the worker calls the file system for, or NULL; for
  *	this lane's worker only
@@ -39,7 +42,7 @@ struct floop_lane {
 	/* apart from what submitters write */
 	struct mutex writing ____cacheline_aligned_in_smp;
 	unsigned int backoff;
-	unsigned int spare;
+	unsigned int skip;
 	atomic_t waiting;
 	struct floop_image *serving;
 };
@@ -74,6 +77,9 @@ struct floop_lanes {
 	int number;
 };
 
+typedef void floop_lane_pass_t(struct floop_lane *lane,
+			       struct llist_node *node);
+
 int floop_lane_init(void);
 void floop_lane_exit(void);
 struct floop_lanes *floop_lanes_make(int number);
@@ -82,8 +88,32 @@ void floop_lanes_tidy(struct floop_lanes *lanes);
 void floop_lanes_free(struct floop_lanes *lanes);
 void floop_lane_stale(struct floop_lanes *lanes, struct work_struct *work);
 void floop_lane_route(struct floop_io *io);
-void floop_lane_wait(struct floop_io *io);
 void floop_lane_flush(struct floop_io *io);
-bool floop_lane_serves(const struct floop_image *image);
+void floop_lane_add(struct floop_lane *lane, struct floop_io *io);
+struct floop_lane *floop_lane_find(struct floop_io *io, bool writer,
+				   bool create);
+struct llist_node *floop_lane_take(struct floop_lane *lane);
+void floop_lane_run(struct floop_lane *lane, floop_lane_pass_t *pass);
+void floop_lanes_queue(struct floop_lanes *lanes, struct work_struct *work);
+int floop_lanes_max_active(void);
+
+/* worker.c: what the workers do */
+void floop_worker_cpu(struct work_struct *work);
+void floop_worker_writer(struct work_struct *work);
+void floop_worker_flusher(struct work_struct *work);
+void floop_worker_requeue(struct floop_io *io);
+bool floop_worker_serves(const struct floop_image *image);
+
+/**
+ * floop_lane_has_more() - has something come since floop_lane_take()?
+ * @lane: the lane, in its worker
+ *
+ * Context: Any.
+ * Return: true if it has.
+ */
+static inline bool floop_lane_has_more(const struct floop_lane *lane)
+{
+	return READ_ONCE(lane->ios.first) != &lane->mark;
+}
 
 #endif /* FLOOP_LANE_H */

@@ -77,7 +77,7 @@ static bool lease_noticed(struct file_lease *lease)
 		guard->probed = true;
 		return true;
 	}
-	if (floop_lane_serves(image))
+	if (floop_worker_serves(image))
 		return true;
 	if (!floop_rule_holds(FLOOP_RULE_NOTICE))
 		return false;

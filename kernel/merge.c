@@ -99,7 +99,7 @@ static void join_end(struct bio *bio)
 			floop_io_end(io, BLK_STS_OK, NULL);
 		} else {
 			io->flags |= FLOOP_IO_ALONE;
-			floop_lane_wait(io);
+			floop_worker_requeue(io);
 		}
 	}
 }

@@ -118,7 +118,7 @@ void floop_rw_end(struct floop_io *io, long result, struct bio_list *batch)
 	freeze_unprotect(io);
 	if (unlikely(result <= 0)) {
 		if (would_wait(io, result)) {
-			floop_lane_wait(io);
+			floop_worker_requeue(io);
 			return;
 		}
 		if (floop_direct_is_refusal(io->image, result) &&
@@ -133,7 +133,7 @@ void floop_rw_end(struct floop_io *io, long result, struct bio_list *batch)
 
 	io->done += result;
 	if (unlikely(io->done < io->bio->bi_iter.bi_size)) {
-		floop_lane_wait(io);
+		floop_worker_requeue(io);
 		return;
 	}
 	if (write && (io->bio->bi_opf & REQ_FUA) &&
@@ -161,10 +161,11 @@ static void rw_complete(struct kiocb *iocb, long result)
  * @batch: where to leave the bio if it is done at once, or NULL
  *
  * Context: A worker of the image, in its reclaim scope, as the submitter.
- * Return: false if the file system would have had to wait, and nothing is done;
- * the caller then finds a place where it may.
+ * Return: %FLOOP_RW_DONE, always with @wait; else the caller finds a place where
+ * the I/O may wait.
  */
-bool floop_rw(struct floop_io *io, bool wait, struct bio_list *batch)
+enum floop_rw_result floop_rw(struct floop_io *io, bool wait,
+			      struct bio_list *batch)
 {
 	struct floop_image *image = io->image;
 	struct file *file = image->file;
@@ -189,7 +190,7 @@ bool floop_rw(struct floop_io *io, bool wait, struct bio_list *batch)
 		if (unlikely(iocb->ki_pos + iov_iter_count(&iter) >
 			     i_size_read(file->f_mapping->host))) {
 			floop_io_end(io, BLK_STS_IOERR, batch);
-			return true;
+			return FLOOP_RW_DONE;
 		}
 		iocb->ki_flags |= IOCB_WRITE;
 		if ((io->bio->bi_opf & REQ_FUA) && image->dsync)
@@ -211,11 +212,10 @@ bool floop_rw(struct floop_io *io, bool wait, struct bio_list *batch)
 		if (unlikely(iov_iter_alignment(&iter) &
 			     image->rules.mem_mask) ||
 		    floop_window_is_open(FLOOP_WINDOW_BOUNCE)) {
-			if (wait)
-				floop_bounce(io);
-			else
-				floop_lane_wait(io);
-			return true;
+			if (!wait)
+				return FLOOP_RW_WRITER_ONLY;
+			floop_bounce(io);
+			return FLOOP_RW_DONE;
 		}
 		iocb->ki_flags |= IOCB_DIRECT;
 		iocb->ki_complete = rw_complete;
@@ -223,10 +223,8 @@ bool floop_rw(struct floop_io *io, bool wait, struct bio_list *batch)
 	}
 
 	/* However long the file system is frozen, only the writer waits. */
-	if (write && !freeze_protect(io, wait)) {
-		floop_lane_wait(io);
-		return true;
-	}
+	if (write && !freeze_protect(io, wait))
+		return FLOOP_RW_WRITER_ONLY;
 
 	if (write)
 		ret = file->f_op->write_iter(iocb, &iter);
@@ -240,12 +238,12 @@ bool floop_rw(struct floop_io *io, bool wait, struct bio_list *batch)
 	if (ret == -EIOCBQUEUED) {
 		if (atomic_dec_and_test(&io->refs))
 			floop_rw_end(io, io->result, batch);
-		return true;
+		return FLOOP_RW_DONE;
 	}
 	if (would_wait(io, ret)) {
 		freeze_unprotect(io);
-		return false;
+		return FLOOP_RW_WOULD_WAIT;
 	}
 	floop_rw_end(io, ret, batch);
-	return true;
+	return FLOOP_RW_DONE;
 }
