@@ -8,7 +8,6 @@
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/module.h>
-#include <linux/pagemap.h>
 
 #include "attach.h"
 #include "compat.h"
@@ -50,17 +49,6 @@ static void set_image(struct floop_device *dev, struct floop_image *image)
 	spin_lock(&dev->image_lock);
 	dev->image = image;
 	spin_unlock(&dev->image_lock);
-}
-
-/*
- * What is dirty in the image's page cache has to be on the disk before direct
- * I/O goes past it, and what is clean is of no more use.
- */
-static void settle_cache(struct floop_image *image)
-{
-	floop_image_write_back(image);
-	if (image->direct)
-		invalidate_mapping_pages(image->file->f_mapping, 0, -1);
 }
 
 /*
@@ -120,7 +108,7 @@ static int bind_image(struct floop_device *dev, struct file *file,
 	set_disk_ro(disk, read_only);
 	dev->size_limit = info->lo_sizelimit;
 	floop_settings_set_name(dev, info);
-	settle_cache(image);
+	floop_cache_prepare(image);
 	set_image(dev, image);
 	floop_sysfs_add(dev);
 	floop_settings_set_size(dev, size);
@@ -251,7 +239,7 @@ static struct floop_image *exchange_image(struct floop_device *dev,
 		return ERR_PTR(err);
 	}
 	new->direct = old->direct;
-	settle_cache(new);
+	floop_cache_prepare(new);
 
 	disk_force_media_change(dev->disk);
 	lim = queue_limits_start_update(q);

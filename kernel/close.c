@@ -71,7 +71,7 @@ static void close_work(struct work_struct *work)
 	floop_image_close(closing->image);
 	put_disk(disk);
 	/*
-	 * Who waits may unload the module next. floop_guard_exit() waits for the
+	 * Who waits may unload the module next. floop_image_exit() waits for the
 	 * rest of this.
 	 */
 	module_put(THIS_MODULE);
@@ -152,6 +152,6 @@ void floop_close(struct floop_image *image)
 	get_device(disk_to_dev(image->dev->disk));
 	/* The caller's, who has the device open, is there as well. */
 	__module_get(THIS_MODULE);
-	floop_guard_queue(&closing->work, 0);
+	floop_background_queue(&closing->work, 0);
 	wait_on_return(closing);
 }

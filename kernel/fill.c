@@ -11,7 +11,6 @@
 #include <linux/bitmap.h>
 #include <linux/blkdev.h>
 #include <linux/fs.h>
-#include <linux/pagemap.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
@@ -239,7 +238,7 @@ static int batch_enter(struct batch *batch, struct floop_todo *todo,
 		err = floop_image_make_durable(image);
 	/* Direct I/O that came to be buffered may have left some behind. */
 	if (!err && !image->read_only && READ_ONCE(mapping->nrpages))
-		err = invalidate_inode_pages2(mapping);
+		err = floop_cache_invalidate(image);
 	if (!err) {
 		floop_window(FLOOP_WINDOW_FILL);
 		mutex_lock(&guard->map.lock);
@@ -299,7 +298,7 @@ static void go_on(struct floop_image *image, struct floop_todo *todo, int err,
 		fill->backoff = clamp_t(unsigned long, fill->backoff * 2,
 					BACKOFF_FIRST, BACKOFF_LAST);
 	if (err || next_chunk(fill, todo) < todo->chunks)
-		floop_guard_queue(&fill->work, fill->backoff);
+		floop_background_queue(&fill->work, fill->backoff);
 }
 
 static void fill_work(struct work_struct *work)
@@ -408,7 +407,7 @@ void floop_fill_kick(struct floop_image *image)
 	if (image->is_bdev)
 		return;
 	image->fill.backoff = 0;
-	floop_guard_queue(&image->fill.work, 0);
+	floop_background_queue(&image->fill.work, 0);
 }
 
 /**
@@ -485,9 +484,9 @@ void floop_fill_wrote(struct floop_image *image, sector_t pos, sector_t nr)
 		smp_wmb();
 		mark(todo, pos, nr);
 		if (!delayed_work_pending(&fill->work))
-			floop_guard_queue(&fill->work,
-					  max(WROTE_LINGERS,
-					      READ_ONCE(fill->backoff)));
+			floop_background_queue(&fill->work,
+					       max(WROTE_LINGERS,
+						   READ_ONCE(fill->backoff)));
 	}
 	rcu_read_unlock();
 }

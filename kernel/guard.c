@@ -18,10 +18,7 @@
  */
 #include <linux/blkdev.h>
 #include <linux/fs.h>
-#include <linux/pagemap.h>
-#include <linux/rwsem.h>
 #include <linux/sched/mm.h>
-#include <linux/sizes.h>
 
 #include "device.h"
 #include "fill.h"
@@ -38,16 +35,12 @@
 #define RETRY_LAST	msecs_to_jiffies(1000)
 /* Changes come in bursts (fstrim): how long after one to wait for the next. */
 #define PAUSE_LINGERS	msecs_to_jiffies(50)
-/* How much to write back at a time, at least. */
-#define PIECE_LEAST	SZ_16M
 
 /*
  * A broken epoch drains here, and others wait for that. All images share its
  * rescuer: nothing that runs here waits for I/O or for memory.
  */
 static struct workqueue_struct *drain_wq;
-/* Nobody waits for what is done here, but who stops the guard. */
-static struct workqueue_struct *begin_wq;
 
 /* Which states may follow each. */
 static const u8 may_follow[] = {
@@ -105,63 +98,6 @@ static void guard_enter(struct floop_image *image, enum floop_guard_state to)
 	}
 }
 
-/*
- * Mapped I/O in flight is direct I/O to whoever changes the file: they wait for
- * it in inode_dio_wait(). XFS_IOC_SWAPEXT doesn't (xfs_swap_extents()), but
- * takes the inode's lock and then the invalidate_lock. Whoever has both now
- * changes the file, was noticed as they came, and waits for direct I/O; or looks
- * at it (xfs_scrub), and hold_work() is next in line.
- */
-static void hold_changes(struct floop_guard *guard)
-{
-	struct address_space *mapping = guard->mapping;
-
-	lockdep_assert_held(&guard->lock);
-	inode_dio_begin(mapping->host);
-	guard->dio_held = true;
-	if (!guard->exchanges)
-		return;
-	guard->pages_held = down_read_trylock(&mapping->invalidate_lock);
-	/* Whoever ends the last I/O lets go of it: as for AIO, tell lockdep. */
-	if (guard->pages_held)
-		rwsem_release(&mapping->invalidate_lock.dep_map, _RET_IP_);
-	else
-		queue_work(begin_wq, &guard->hold_work);
-}
-
-static void hold_work(struct work_struct *work)
-{
-	struct floop_guard *guard = container_of(work, struct floop_guard,
-						 hold_work);
-	struct rw_semaphore *lock = &guard->mapping->invalidate_lock;
-	bool held;
-
-	floop_window(FLOOP_WINDOW_HOLD);
-	down_read(lock);
-	spin_lock_irq(&guard->lock);
-	held = guard->dio_held && !guard->pages_held;
-	if (held) {
-		guard->pages_held = true;
-		rwsem_release(&lock->dep_map, _RET_IP_);
-	}
-	spin_unlock_irq(&guard->lock);
-	if (!held)
-		up_read(lock);
-}
-
-static void let_change(struct floop_guard *guard)
-{
-	struct address_space *mapping = guard->mapping;
-
-	lockdep_assert_held(&guard->lock);
-	if (guard->pages_held)
-		up_read_non_owner(&mapping->invalidate_lock);
-	if (guard->dio_held)
-		inode_dio_end(mapping->host);
-	guard->pages_held = false;
-	guard->dio_held = false;
-}
-
 /**
  * floop_guard_break() - somebody else opens the image, or changes it
  * @image: the image
@@ -188,7 +124,7 @@ bool floop_guard_break(struct floop_image *image)
 	case FLOOP_GUARD_PAUSED:
 		guard_enter(image, FLOOP_GUARD_BROKEN);
 		if (guard->live && floop_rule_holds(FLOOP_RULE_DRAIN))
-			hold_changes(guard);
+			floop_hold_changes(guard);
 		break;
 	default:
 		break;
@@ -196,24 +132,6 @@ bool floop_guard_break(struct floop_image *image)
 	live = guard->live;
 	spin_unlock_irqrestore(&guard->lock, flags);
 	return live;
-}
-
-/**
- * floop_guard_is_exposed() - can blocks be exchanged under mapped I/O?
- * @guard: the guard
- *
- * Context: Any but interrupts.
- * Return: true if the epoch is over, I/O may be in flight, and the
- * invalidate_lock was somebody else's.
- */
-bool floop_guard_is_exposed(struct floop_guard *guard)
-{
-	bool exposed;
-
-	spin_lock_irq(&guard->lock);
-	exposed = guard->exchanges && guard->dio_held && !guard->pages_held;
-	spin_unlock_irq(&guard->lock);
-	return exposed;
 }
 
 /*
@@ -228,60 +146,30 @@ static void users_gone(struct percpu_ref *users)
 
 	spin_lock_irqsave(&guard->lock, flags);
 	guard->live = false;
-	let_change(guard);
+	floop_hold_release(guard);
 	if (guard->state == FLOOP_GUARD_BROKEN)
 		queue_work(drain_wq, &guard->drain_work);
 	else if (guard->state == FLOOP_GUARD_PAUSED && !guard->changes)
-		mod_delayed_work(begin_wq, &guard->resume_work, 0);
+		floop_background_queue(&guard->resume_work, 0);
 	wake_up_all(&guard->ended);
 	spin_unlock_irqrestore(&guard->lock, flags);
 }
 
-/*
- * In pieces, so that who stops the guard meanwhile doesn't wait for all of a
- * large image. What goes wrong is left to the fsync that follows.
- */
-static void write_back(struct floop_guard *guard)
-{
-	struct address_space *mapping = guard->mapping;
-	loff_t size = i_size_read(mapping->host), pos;
-	loff_t piece = max_t(loff_t, PIECE_LEAST, size >> 12);
-
-	for (pos = 0; pos < size; pos += piece) {
-		if (!mapping_tagged(mapping, PAGECACHE_TAG_DIRTY) ||
-		    !READ_ONCE(guard->wanted))
-			break;
-		filemap_fdatawrite_range(mapping, pos, pos + piece - 1);
-		filemap_fdatawait_range_keep_errors(mapping, pos,
-						    pos + piece - 1);
-	}
-}
-
 /* With the lease: nothing of the image is in memory only, or to be believed. */
-static enum floop_unmapped settle(struct floop_image *image)
+static enum floop_unmapped prepare_epoch(struct floop_image *image)
 {
 	struct floop_guard *guard = &image->guard;
 
 	guard->aops = READ_ONCE(guard->mapping->a_ops);
 	if (floop_fs_is_required(image))
 		return FLOOP_UNMAPPED_FILE;
-	write_back(guard);
+	floop_cache_write_pieces(image);
 	if (!READ_ONCE(guard->wanted))
 		return FLOOP_UNMAPPED_OFF;
 	if (floop_image_make_durable(image) ||
-	    invalidate_inode_pages2(guard->mapping))
+	    floop_cache_invalidate(image))
 		return FLOOP_UNMAPPED_CACHED;
 	return FLOOP_UNMAPPED_NOT;
-}
-
-/* Without metadata: our own changes zero parts of blocks in the page cache. */
-static bool drop_pages(struct floop_image *image)
-{
-	struct address_space *mapping = image->guard.mapping;
-
-	return !READ_ONCE(mapping->nrpages) ||
-	       (!floop_image_write_back(image) &&
-		!invalidate_inode_pages2(mapping));
 }
 
 static void clear_map(struct floop_image *image)
@@ -304,7 +192,7 @@ static void wait_again(struct floop_image *image, enum floop_unmapped why_not)
 	guard->why_not = why_not;
 	if (!guard->wanted)
 		return;
-	queue_delayed_work(begin_wq, &guard->begin_work, guard->retry);
+	floop_background_queue(&guard->begin_work, guard->retry);
 	guard->retry = min(guard->retry * 2, RETRY_LAST);
 }
 
@@ -337,7 +225,7 @@ static void begin_epoch(struct floop_image *image)
 	if (guard->changes || guard->unsettled) {
 		guard_enter(image, FLOOP_GUARD_PAUSED);
 		if (!guard->changes)
-			mod_delayed_work(begin_wq, &guard->resume_work, 0);
+			floop_background_queue(&guard->resume_work, 0);
 		goto unlock;
 	}
 	guard->live = true;
@@ -396,7 +284,7 @@ static void begin_work(struct work_struct *work)
 	memflags = memalloc_noio_save();
 	why_not = floop_lease_take(image);
 	if (why_not == FLOOP_UNMAPPED_NOT)
-		why_not = settle(image);
+		why_not = prepare_epoch(image);
 	if (why_not == FLOOP_UNMAPPED_NOT)
 		begin_epoch(image);
 	else
@@ -415,7 +303,7 @@ static void resume_work(struct work_struct *work)
 		return;
 	floop_window(FLOOP_WINDOW_RESUME);
 	memflags = memalloc_noio_save();
-	if (drop_pages(image))
+	if (floop_cache_drop(image))
 		begin_epoch(image);
 	else
 		/* Not before all of it has been settled again. */
@@ -462,14 +350,14 @@ static void pages_work(struct work_struct *work)
 						 guard.pages_work);
 	unsigned int memflags = memalloc_noio_save();
 
-	drop_pages(image);
+	floop_cache_drop(image);
 	memalloc_noio_restore(memflags);
 }
 
-static void drop_pages_later(struct floop_guard *guard)
+static void drop_cache_later(struct floop_guard *guard)
 {
 	if (!delayed_work_pending(&guard->pages_work))
-		queue_delayed_work(begin_wq, &guard->pages_work, RETRY_LAST);
+		floop_background_queue(&guard->pages_work, RETRY_LAST);
 }
 
 /*
@@ -510,7 +398,7 @@ bool floop_guard_change_begin(struct floop_image *image)
 	spin_lock_irq(&guard->lock);
 	paused = guard->state == FLOOP_GUARD_PAUSED;
 	spin_unlock_irq(&guard->lock);
-	return !paused || drop_pages(image);
+	return !paused || floop_cache_drop(image);
 }
 
 /**
@@ -538,7 +426,8 @@ void floop_guard_change_end(struct floop_image *image, sector_t pos,
 	spin_lock_irq(&guard->lock);
 	guard->unsettled = true;
 	if (!--guard->changes && guard->state == FLOOP_GUARD_PAUSED)
-		mod_delayed_work(begin_wq, &guard->resume_work, PAUSE_LINGERS);
+		mod_delayed_work(floop_background_wq, &guard->resume_work,
+				 PAUSE_LINGERS);
 	spin_unlock_irq(&guard->lock);
 }
 
@@ -587,7 +476,7 @@ static void start_bdev(struct floop_image *image)
 	int err;
 
 	guard->aops = guard->mapping->a_ops;
-	drop_pages(image);
+	floop_cache_drop(image);
 	mutex_lock(&guard->map.lock);
 	err = floop_map_add(&guard->map, 0, bdev_nr_sectors(guard->disk), 0);
 	mutex_unlock(&guard->map.lock);
@@ -647,7 +536,7 @@ void floop_guard_start(struct floop_image *image, bool wanted)
 	spin_unlock_irq(&guard->lock);
 }
 
-static bool quit(struct delayed_work *work)
+static bool quit_work(struct delayed_work *work)
 {
 	disable_delayed_work(work);
 	return work_busy(&work->work) & WORK_BUSY_RUNNING;
@@ -670,10 +559,10 @@ bool floop_guard_quit(struct floop_image *image)
 	WRITE_ONCE(guard->wanted, false);
 	spin_unlock_irq(&guard->lock);
 
-	busy = quit(&guard->begin_work);
-	busy |= quit(&guard->resume_work);
-	busy |= quit(&guard->pages_work);
-	busy |= quit(&image->fill.work);
+	busy = quit_work(&guard->begin_work);
+	busy |= quit_work(&guard->resume_work);
+	busy |= quit_work(&guard->pages_work);
+	busy |= quit_work(&image->fill.work);
 	disable_work(&guard->hold_work);
 	busy |= work_busy(&guard->hold_work) & WORK_BUSY_RUNNING;
 	return busy || floop_times_are_due(&image->times);
@@ -748,7 +637,7 @@ int floop_guard_make(struct floop_image *image)
 	INIT_DELAYED_WORK(&guard->begin_work, begin_work);
 	INIT_DELAYED_WORK(&guard->resume_work, resume_work);
 	INIT_DELAYED_WORK(&guard->pages_work, pages_work);
-	INIT_WORK(&guard->hold_work, hold_work);
+	INIT_WORK(&guard->hold_work, floop_hold_work);
 	INIT_WORK(&guard->drain_work, drain_work);
 	return 0;
 }
@@ -806,7 +695,7 @@ enum floop_unmapped floop_guard_why_not(struct floop_image *image)
 	}
 	spin_unlock_irq(&guard->lock);
 	if (why_not == FLOOP_UNMAPPED_CACHED)
-		drop_pages_later(guard);
+		drop_cache_later(guard);
 	return why_not;
 }
 
@@ -819,15 +708,7 @@ int floop_guard_init(void)
 {
 	drain_wq = alloc_workqueue(FLOOP_NAME "_drain",
 				   WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
-	if (!drain_wq)
-		return -ENOMEM;
-	begin_wq = alloc_workqueue(FLOOP_NAME "_map", WQ_UNBOUND | WQ_FREEZABLE,
-				   0);
-	if (!begin_wq) {
-		destroy_workqueue(drain_wq);
-		return -ENOMEM;
-	}
-	return 0;
+	return drain_wq ? 0 : -ENOMEM;
 }
 
 /**
@@ -835,7 +716,6 @@ int floop_guard_init(void)
  */
 void floop_guard_exit(void)
 {
-	destroy_workqueue(begin_wq);
 	destroy_workqueue(drain_wq);
 }
 
@@ -856,18 +736,5 @@ void floop_guard_doubt(struct floop_image *image)
 	if (floop_guard_flags_changed(guard))
 		floop_guard_break(image);
 	else
-		drop_pages_later(guard);
-}
-
-/**
- * floop_guard_queue() - have background work done
- * @work: what nobody waits for
- * @delay: in how many jiffies, if it isn't pending already; 0: at once
- */
-void floop_guard_queue(struct delayed_work *work, unsigned long delay)
-{
-	if (delay)
-		queue_delayed_work(begin_wq, work, delay);
-	else
-		mod_delayed_work(begin_wq, work, 0);
+		drop_cache_later(guard);
 }

@@ -162,7 +162,6 @@ void floop_guard_start(struct floop_image *image, bool wanted);
 bool floop_guard_quit(struct floop_image *image);
 void floop_guard_stop(struct floop_image *image);
 bool floop_guard_break(struct floop_image *image);
-bool floop_guard_is_exposed(struct floop_guard *guard);
 bool floop_guard_change_begin(struct floop_image *image);
 void floop_guard_change_end(struct floop_image *image, sector_t pos,
 			    sector_t nr);
@@ -170,7 +169,12 @@ bool floop_guard_is_broken(struct floop_guard *guard);
 bool floop_guard_in_epoch(struct floop_guard *guard, unsigned long epoch);
 void floop_guard_doubt(struct floop_image *image);
 enum floop_unmapped floop_guard_why_not(struct floop_image *image);
-void floop_guard_queue(struct delayed_work *work, unsigned long delay);
+
+/* hold.c: what changes wait for while mapped I/O is in flight */
+void floop_hold_changes(struct floop_guard *guard);
+void floop_hold_work(struct work_struct *work);
+void floop_hold_release(struct floop_guard *guard);
+bool floop_hold_is_partial(struct floop_guard *guard);
 
 /**
  * floop_guard_flags_changed() - is it still a file that may be mapped?

@@ -4,7 +4,6 @@
  */
 #include <linux/file.h>
 #include <linux/log2.h>
-#include <linux/pagemap.h>
 #include <linux/slab.h>
 #include <linux/stat.h>
 #include <linux/uio.h>
@@ -20,6 +19,8 @@
 #define RESERVE		4
 
 int floop_queue_depth = 128;
+/* Nobody waits for what is done here, but who closes an image. */
+struct workqueue_struct *floop_background_wq;
 static struct kmem_cache *io_cache;
 
 /**
@@ -33,8 +34,17 @@ int floop_image_init(void)
 				     0, SLAB_HWCACHE_ALIGN, NULL);
 	if (!io_cache)
 		return -ENOMEM;
-	if (!floop_bounce_init())
-		return 0;
+	if (floop_bounce_init())
+		goto err_cache;
+	floop_background_wq = alloc_workqueue(FLOOP_NAME "_map",
+					      WQ_UNBOUND | WQ_FREEZABLE, 0);
+	if (!floop_background_wq)
+		goto err_bounce;
+	return 0;
+
+err_bounce:
+	floop_bounce_exit();
+err_cache:
 	kmem_cache_destroy(io_cache);
 	return -ENOMEM;
 }
@@ -44,6 +54,7 @@ int floop_image_init(void)
  */
 void floop_image_exit(void)
 {
+	destroy_workqueue(floop_background_wq);
 	floop_bounce_exit();
 	kmem_cache_destroy(io_cache);
 }
@@ -186,25 +197,6 @@ sector_t floop_image_sectors(struct file *file, loff_t offset,
 }
 
 /**
- * floop_image_write_back() - write what is dirty in the page cache to the disk
- * @image: the image
- *
- * What fails here is not lost for the next flush of the device: the errors stay
- * where they were noted.
- *
- * Context: Process context. Sleeps.
- * Return: 0 or an errno.
- */
-int floop_image_write_back(struct floop_image *image)
-{
-	struct address_space *mapping = image->file->f_mapping;
-	int err = filemap_fdatawrite(mapping);
-	int more = filemap_fdatawait_keep_errors(mapping);
-
-	return err ?: more;
-}
-
-/**
  * floop_image_make_durable() - fsync an image that the guard has the lease of
  * @image: an image with files of our own
  *
@@ -314,50 +306,6 @@ shared:
 	image->file = get_file(file);
 }
 
-/*
- * Who else writes to an image through its page cache holds locks of the file
- * system that we may need. Memory for that must not come from writing to the
- * device. The page cache of a file may serve several images: each keeps what the
- * mask was before the first.
- */
-static LIST_HEAD(restricted);
-static DEFINE_MUTEX(restricted_lock);
-
-static struct floop_image *another_of(struct address_space *mapping)
-{
-	struct floop_image *image;
-
-	list_for_each_entry(image, &restricted, restricted)
-		if (image->file->f_mapping == mapping)
-			return image;
-	return NULL;
-}
-
-static void restrict_memory(struct floop_image *image)
-{
-	struct address_space *mapping = image->file->f_mapping;
-	struct floop_image *other;
-
-	mutex_lock(&restricted_lock);
-	other = another_of(mapping);
-	image->gfp_mask = other ? other->gfp_mask : mapping_gfp_mask(mapping);
-	mapping_set_gfp_mask(mapping,
-			     image->gfp_mask & ~(__GFP_IO | __GFP_FS));
-	list_add(&image->restricted, &restricted);
-	mutex_unlock(&restricted_lock);
-}
-
-static void unrestrict_memory(struct floop_image *image)
-{
-	struct address_space *mapping = image->file->f_mapping;
-
-	mutex_lock(&restricted_lock);
-	list_del(&image->restricted);
-	if (!another_of(mapping))
-		mapping_set_gfp_mask(mapping, image->gfp_mask);
-	mutex_unlock(&restricted_lock);
-}
-
 static void put_files(struct floop_image *image)
 {
 	if (image->sync_file)
@@ -422,7 +370,7 @@ struct floop_image *floop_image_open(struct floop_device *dev,
 		goto err_remap;
 	floop_fill_make(image);
 	floop_times_make(image);
-	restrict_memory(image);
+	floop_cache_restrict(image);
 	return image;
 
 err_remap:
@@ -459,7 +407,7 @@ void floop_image_close(struct floop_image *image)
 	floop_remap_free(image);
 	mempool_exit(&image->ios);
 	free_percpu(image->counts);
-	unrestrict_memory(image);
+	floop_cache_unrestrict(image);
 	put_files(image);
 	floop_bounce_free(image);
 	kfree(image);

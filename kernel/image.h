@@ -104,6 +104,7 @@ struct floop_image {
 };
 
 extern int floop_queue_depth;
+extern struct workqueue_struct *floop_background_wq;
 
 int floop_image_init(void);
 void floop_image_exit(void);
@@ -113,7 +114,6 @@ struct floop_image *floop_image_open(struct floop_device *dev,
 				     struct file *file, loff_t offset,
 				     bool read_only);
 void floop_image_close(struct floop_image *image);
-int floop_image_write_back(struct floop_image *image);
 int floop_image_make_durable(struct floop_image *image);
 ssize_t floop_image_read(struct floop_image *image, loff_t pos, void *buf,
 			 size_t size);
@@ -123,6 +123,32 @@ sector_t floop_image_sectors(struct file *file, loff_t offset,
 			     loff_t size_limit);
 struct block_device *floop_image_disk(struct floop_image *image);
 bool floop_image_is_on_hardware(struct floop_image *image);
+
+/**
+ * floop_background_queue() - have background work done
+ * @work: what nobody waits for but who closes the image
+ * @delay: in how many jiffies, if it isn't pending already; 0: at once
+ *
+ * Context: Any, interrupts included.
+ */
+static inline void floop_background_queue(struct delayed_work *work,
+					  unsigned long delay)
+{
+	if (delay)
+		queue_delayed_work(floop_background_wq, work, delay);
+	else
+		mod_delayed_work(floop_background_wq, work, 0);
+}
+
+/* cache.c: the image's page cache */
+int floop_cache_write_back(struct floop_image *image);
+void floop_cache_write_pieces(struct floop_image *image);
+void floop_cache_prepare(struct floop_image *image);
+int floop_cache_invalidate(struct floop_image *image);
+bool floop_cache_drop(struct floop_image *image);
+void floop_cache_drop_range(struct floop_image *image, loff_t pos, size_t size);
+void floop_cache_restrict(struct floop_image *image);
+void floop_cache_unrestrict(struct floop_image *image);
 
 /* content.c: what an image's content says of the sectors it was made for */
 bool floop_content_takes(struct floop_image *image, unsigned int block_size);

@@ -87,7 +87,7 @@ static bool lease_noticed(struct file_lease *lease)
 	 * Nothing keeps who can write from exchanging blocks: have them wait.
 	 * The kind is looked at after this, so opens conflict from here on.
 	 */
-	if (floop_guard_is_exposed(guard)) {
+	if (floop_hold_is_partial(guard)) {
 		lease->c.flc_flags &= ~FL_LAYOUT;
 		lease->c.flc_flags |= FL_LEASE;
 	}

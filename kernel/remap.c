@@ -6,10 +6,8 @@
  * clone. What the bio said of its end is put aside and given back at the end.
  */
 #include <linux/blkdev.h>
-#include <linux/delay.h>
 #include <linux/fs.h>
 #include <linux/mempool.h>
-#include <linux/pagemap.h>
 #include <linux/percpu.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
@@ -169,37 +167,6 @@ static void finish(struct bio *bio)
 	bio_endio(bio);
 }
 
-/* How often to try to drop a page that our own I/O has made dirty, or uses. */
-#define STALE_TRIES	100
-
-/*
- * Drop the pages of a range. One that is dirty doesn't go. In an epoch, or in a
- * pause, it is ours: a write that ext4 can't do directly (into a hole of a file
- * without extents) is in the page cache for a moment. Once the epoch is broken
- * it may be another writer's, who has collided with us: both are told at their
- * next flush, as after any direct write (dio_warn_stale_pagecache()). Not by
- * mapping_set_error(), which would fail reads.
- */
-static void drop_stale(struct floop_image *image, loff_t pos, loff_t last)
-{
-	struct address_space *mapping = image->guard.mapping;
-	int tries;
-
-	for (tries = 0; tries < STALE_TRIES; tries++) {
-		if (!invalidate_inode_pages2_range(mapping, pos >> PAGE_SHIFT,
-						   last >> PAGE_SHIFT))
-			return;
-		if (floop_guard_is_broken(&image->guard))
-			break;
-		filemap_fdatawrite_range(mapping, pos, last);
-		filemap_fdatawait_range_keep_errors(mapping, pos, last);
-		usleep_range(500, 1000);
-	}
-	filemap_set_wb_err(mapping, -EIO);
-	/* Have the next flush ask the file system. */
-	WRITE_ONCE(image->unsynced, 1);
-}
-
 static bool is_stale(struct remap *remap, struct bio *bio)
 {
 	return op_is_write(bio_op(bio)) &&
@@ -223,7 +190,8 @@ static void stale_work(struct work_struct *work)
 	/* With the guard held, memory may not be waited for by I/O to us. */
 	memflags = memalloc_noio_save();
 	if (is_stale(remap, remap->bio))
-		drop_stale(remap->image, pos, pos + remap->iter.bi_size - 1);
+		floop_cache_drop_range(remap->image, pos,
+				       remap->iter.bi_size);
 	memalloc_noio_restore(memflags);
 	floop_window(FLOOP_WINDOW_END);
 	finish(remap->bio);

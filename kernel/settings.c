@@ -324,7 +324,7 @@ int floop_settings_set_direct(struct floop_device *dev, bool direct)
 	}
 	/* What is dirty in the page cache is written before it is passed by. */
 	if (direct)
-		floop_image_write_back(image);
+		floop_cache_write_back(image);
 	err = change_limits(dev, 0, image->offset, direct);
 	if (!err && direct != image->direct)
 		err = -EINVAL;

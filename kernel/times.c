@@ -39,7 +39,7 @@ static void times_work(struct work_struct *work)
 void floop_times_touch(struct floop_image *image)
 {
 	if (!image->is_bdev && READ_ONCE(image->times.due))
-		floop_guard_queue(&image->times.work, 0);
+		floop_background_queue(&image->times.work, 0);
 }
 
 /**

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The guard's protocol (kernel/guard.c, lease.c, remap.c, fill.c, discard.c,
- * attach.c) as a model for spin. States, locks and the order of steps are the
- * code's; each process names the function that it stands for. check.py runs it.
+ * The guard's protocol (kernel/guard.c, hold.c, lease.c, cache.c, remap.c,
+ * fill.c, discard.c, attach.c) as a model for spin. States, locks and the order
+ * of steps are the code's; each process names the function that it stands for.
+ * check.py runs it.
  *
  * A section under a spinlock (guard->lock, flc_lock) is one step. Whatever the
  * code does after it has dropped the lock is another step: to act on what it
@@ -41,8 +42,8 @@
  *    of a lease, signals, and LOCK_TRIES: the inode's lock is tried once.
  *  - A page is inserted and read in one step, and is clean. What our own change
  *    leaves dirty in the page cache, and two writers of one block, are left
- *    out. A write-back or an invalidation fails where settle() and
- *    drop_pages() call it, -DFAILS times; elsewhere it succeeds.
+ *    out. A write-back or an invalidation fails where prepare_epoch() and
+ *    floop_cache_drop() call it, -DFAILS times; elsewhere it succeeds.
  *  - Reads of a device that is written to (a write's steps without the freeze
  *    protection), read-only file systems, other errors, failing allocations,
  *    memory reserves, which worker runs what, blocks of a disk as the image,
@@ -295,7 +296,7 @@ inline guard_break() {
 #ifndef NO_DRAIN
 		if
 		:: live ->
-			/* hold_changes() */
+			/* floop_hold_changes() */
 			dio++;
 			dio_held = true;
 #ifndef OLD_SWAPEXT
@@ -810,7 +811,7 @@ end:	do
 #else
 		ok = true;
 #endif
-		/* settle() */
+		/* prepare_epoch() */
 		atomic {
 			touch();
 			if
@@ -858,7 +859,7 @@ end:	do
 			:: else -> goto out
 			fi
 		}
-		/* drop_pages() */
+		/* floop_cache_drop() */
 		atomic {
 			touch();
 			if
@@ -1055,7 +1056,7 @@ proctype discard() {
 #ifndef NO_CHANGES
 	end_mapped();
 	atomic { can_lock; touch(); may = state != PAUSED }
-	/* drop_pages() */
+	/* floop_cache_drop() */
 	atomic {
 		touch();
 		if

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The image's page cache. Direct I/O and mapped I/O go past it, so what is dirty
+ * in it is written, and what is clean is dropped, before either begins; and
+ * nothing that mapped I/O has gone past may stay in it (FLOOP_RULE_CACHE).
+ */
+#include <linux/delay.h>
+#include <linux/fs.h>
+#include <linux/pagemap.h>
+#include <linux/sizes.h>
+
+#include "image.h"
+
+/* The least to write back at a time. */
+#define MIN_PIECE	SZ_16M
+
+/* How often to try to drop a page that our own I/O has made dirty, or uses. */
+#define MAX_TRIES	100
+
+/*
+ * The images whose page cache takes restricted memory. The page cache of a file
+ * may serve several of them: each keeps what the mask was before the first.
+ */
+static LIST_HEAD(restricted);
+static DEFINE_MUTEX(restricted_lock);
+
+/**
+ * floop_cache_write_back() - write what is dirty in the page cache to the disk
+ * @image: the image
+ *
+ * What fails here is not lost for the next flush of the device: the errors stay
+ * where they were noted.
+ *
+ * Context: Process context. Sleeps.
+ * Return: 0 or an errno.
+ */
+int floop_cache_write_back(struct floop_image *image)
+{
+	struct address_space *mapping = image->file->f_mapping;
+	int err = filemap_fdatawrite(mapping);
+	int more = filemap_fdatawait_keep_errors(mapping);
+
+	return err ?: more;
+}
+
+/**
+ * floop_cache_write_pieces() - write back while the guard wants an epoch
+ * @image: the image
+ *
+ * In pieces, so that who stops the guard meanwhile doesn't wait for all of a
+ * large image. What goes wrong is left to the fsync that follows.
+ *
+ * Context: Process context. Sleeps.
+ */
+void floop_cache_write_pieces(struct floop_image *image)
+{
+	struct address_space *mapping = image->file->f_mapping;
+	loff_t size = i_size_read(mapping->host), pos;
+	loff_t piece = max_t(loff_t, MIN_PIECE, size >> 12);
+
+	for (pos = 0; pos < size; pos += piece) {
+		if (!mapping_tagged(mapping, PAGECACHE_TAG_DIRTY) ||
+		    !READ_ONCE(image->guard.wanted))
+			break;
+		filemap_fdatawrite_range(mapping, pos, pos + piece - 1);
+		filemap_fdatawait_range_keep_errors(mapping, pos,
+						    pos + piece - 1);
+	}
+}
+
+/**
+ * floop_cache_prepare() - make the page cache ready for the device's I/O
+ * @image: an image that has had no I/O yet, with direct I/O decided
+ *
+ * Context: Process context. Sleeps.
+ */
+void floop_cache_prepare(struct floop_image *image)
+{
+	floop_cache_write_back(image);
+	if (image->direct)
+		invalidate_mapping_pages(image->file->f_mapping, 0, -1);
+}
+
+/**
+ * floop_cache_invalidate() - drop all pages, which are clean
+ * @image: the image
+ *
+ * Context: Process context. Sleeps.
+ * Return: 0, or an errno where a page stays.
+ */
+int floop_cache_invalidate(struct floop_image *image)
+{
+	return invalidate_inode_pages2(image->file->f_mapping);
+}
+
+/**
+ * floop_cache_drop() - write back and drop all pages
+ * @image: the image
+ *
+ * Without metadata: our own changes zero parts of blocks in the page cache.
+ *
+ * Context: Process context. Sleeps.
+ * Return: false if a page stays.
+ */
+bool floop_cache_drop(struct floop_image *image)
+{
+	return !READ_ONCE(image->file->f_mapping->nrpages) ||
+	       (!floop_cache_write_back(image) &&
+		!floop_cache_invalidate(image));
+}
+
+/**
+ * floop_cache_drop_range() - drop what a mapped write has gone past
+ * @image: the image, with a reference of the epoch held
+ * @pos: where the write began, in bytes of the file
+ * @size: how long it was, in bytes
+ *
+ * A page that is dirty doesn't go. In an epoch, or in a pause, it is ours: a
+ * write that ext4 can't do directly (into a hole of a file without extents) is in
+ * the page cache for a moment. Once the epoch is broken it may be another
+ * writer's, whose write has collided with ours: both are told at their next
+ * flush, as after any direct write (dio_warn_stale_pagecache()). Not by
+ * mapping_set_error(), which would fail reads.
+ *
+ * Context: Process context, memory not from I/O. Sleeps.
+ */
+void floop_cache_drop_range(struct floop_image *image, loff_t pos, size_t size)
+{
+	struct address_space *mapping = image->file->f_mapping;
+	loff_t last = pos + size - 1;
+	int tries;
+
+	for (tries = 0; tries < MAX_TRIES; tries++) {
+		if (!invalidate_inode_pages2_range(mapping, pos >> PAGE_SHIFT,
+						   last >> PAGE_SHIFT))
+			return;
+		if (floop_guard_is_broken(&image->guard))
+			break;
+		filemap_fdatawrite_range(mapping, pos, last);
+		filemap_fdatawait_range_keep_errors(mapping, pos, last);
+		usleep_range(500, 1000);
+	}
+	filemap_set_wb_err(mapping, -EIO);
+	/* Have the next flush ask the file system. */
+	WRITE_ONCE(image->unsynced, 1);
+}
+
+static struct floop_image *another_of(struct address_space *mapping)
+{
+	struct floop_image *image;
+
+	list_for_each_entry(image, &restricted, restricted)
+		if (image->file->f_mapping == mapping)
+			return image;
+	return NULL;
+}
+
+/**
+ * floop_cache_restrict() - take memory for the page cache without I/O
+ * @image: an image that is being opened
+ *
+ * Somebody else who writes to the image through its page cache holds locks of
+ * the file system that we may need. Memory for that must not come from writing
+ * to the device.
+ *
+ * Context: Process context. May sleep.
+ */
+void floop_cache_restrict(struct floop_image *image)
+{
+	struct address_space *mapping = image->file->f_mapping;
+	struct floop_image *other;
+
+	mutex_lock(&restricted_lock);
+	other = another_of(mapping);
+	image->gfp_mask = other ? other->gfp_mask : mapping_gfp_mask(mapping);
+	mapping_set_gfp_mask(mapping,
+			     image->gfp_mask & ~(__GFP_IO | __GFP_FS));
+	list_add(&image->restricted, &restricted);
+	mutex_unlock(&restricted_lock);
+}
+
+/**
+ * floop_cache_unrestrict() - undo floop_cache_restrict()
+ * @image: the image
+ *
+ * Context: Process context. May sleep.
+ */
+void floop_cache_unrestrict(struct floop_image *image)
+{
+	struct address_space *mapping = image->file->f_mapping;
+
+	mutex_lock(&restricted_lock);
+	list_del(&image->restricted);
+	if (!another_of(mapping))
+		mapping_set_gfp_mask(mapping, image->gfp_mask);
+	mutex_unlock(&restricted_lock);
+}

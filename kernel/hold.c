@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What holds up a change of the image's blocks while mapped I/O is in flight
+ * after its epoch has been broken. To whoever changes the file, mapped I/O is
+ * direct I/O: inode_dio_wait() waits for it. XFS_IOC_SWAPEXT doesn't call that
+ * (xfs_swap_extents()), but takes the inode's lock and then the invalidate_lock,
+ * so on xfs that lock is held as well.
+ */
+#include <linux/fs.h>
+#include <linux/rwsem.h>
+
+#include "guard.h"
+#include "image.h"
+#include "rules.h"
+
+/**
+ * floop_hold_changes() - hold up changes of the image's blocks
+ * @guard: the guard, its epoch broken, with mapped I/O in flight
+ *
+ * The invalidate_lock may be somebody else's now. Its owner changes the file, was
+ * noticed as it came, and waits for direct I/O; or looks at it (xfs_scrub), and
+ * floop_hold_work() is next in line for the lock.
+ *
+ * Context: Any but interrupts, with @guard->lock held. Doesn't sleep.
+ */
+void floop_hold_changes(struct floop_guard *guard)
+{
+	struct address_space *mapping = guard->mapping;
+
+	lockdep_assert_held(&guard->lock);
+	inode_dio_begin(mapping->host);
+	guard->dio_held = true;
+	if (!guard->exchanges)
+		return;
+	guard->pages_held = down_read_trylock(&mapping->invalidate_lock);
+	/* The task that ends the last I/O releases it; tell lockdep, as AIO does. */
+	if (guard->pages_held)
+		rwsem_release(&mapping->invalidate_lock.dep_map, _RET_IP_);
+	else
+		queue_work(floop_background_wq, &guard->hold_work);
+}
+
+/**
+ * floop_hold_work() - wait for the invalidate_lock
+ * @work: the guard's hold_work
+ *
+ * Context: Process context. Sleeps.
+ */
+void floop_hold_work(struct work_struct *work)
+{
+	struct floop_guard *guard = container_of(work, struct floop_guard,
+						 hold_work);
+	struct rw_semaphore *lock = &guard->mapping->invalidate_lock;
+	bool held;
+
+	floop_window(FLOOP_WINDOW_HOLD);
+	down_read(lock);
+	spin_lock_irq(&guard->lock);
+	held = guard->dio_held && !guard->pages_held;
+	if (held) {
+		guard->pages_held = true;
+		rwsem_release(&lock->dep_map, _RET_IP_);
+	}
+	spin_unlock_irq(&guard->lock);
+	if (!held)
+		up_read(lock);
+}
+
+/**
+ * floop_hold_release() - let changes of the image's blocks go on
+ * @guard: the guard; no mapped I/O is in flight
+ *
+ * Context: Any, interrupts included, with @guard->lock held.
+ */
+void floop_hold_release(struct floop_guard *guard)
+{
+	struct address_space *mapping = guard->mapping;
+
+	lockdep_assert_held(&guard->lock);
+	if (guard->pages_held)
+		up_read_non_owner(&mapping->invalidate_lock);
+	if (guard->dio_held)
+		inode_dio_end(mapping->host);
+	guard->pages_held = false;
+	guard->dio_held = false;
+}
+
+/**
+ * floop_hold_is_partial() - can blocks be exchanged under mapped I/O?
+ * @guard: the guard
+ *
+ * Context: Any but interrupts.
+ * Return: true if the epoch is over, I/O may be in flight, and the
+ * invalidate_lock was somebody else's.
+ */
+bool floop_hold_is_partial(struct floop_guard *guard)
+{
+	bool partial;
+
+	spin_lock_irq(&guard->lock);
+	partial = guard->exchanges && guard->dio_held && !guard->pages_held;
+	spin_unlock_irq(&guard->lock);
+	return partial;
+}
