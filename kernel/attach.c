@@ -41,7 +41,7 @@ static int check_cycle(struct file *file, struct floop_device *dev)
 static int prepare_lanes(struct floop_image *image)
 {
 	return floop_image_is_on_hardware(image) ? 0 :
-	       floop_lanes_complete(image->lanes);
+	       floop_lanes_alloc_wqs(image->lanes);
 }
 
 static void set_image(struct floop_device *dev, struct floop_image *image)
@@ -67,13 +67,13 @@ static int bind_image(struct floop_device *dev, struct file *file,
 	int err;
 
 	if (!dev->lanes) {
-		struct floop_lanes *lanes = floop_lanes_make(dev->number);
+		struct floop_lanes *lanes = floop_lanes_alloc(dev->number);
 
 		if (IS_ERR(lanes))
 			return PTR_ERR(lanes);
 		dev->lanes = lanes;
 	}
-	floop_lanes_tidy(dev->lanes);
+	floop_lanes_remove_cgroups(dev->lanes);
 	image = floop_image_open(dev, file, info->lo_offset, read_only);
 	if (IS_ERR(image))
 		return PTR_ERR(image);

@@ -101,13 +101,13 @@ void floop_bounce(struct floop_io *io)
 }
 
 /**
- * floop_bounce_make() - prepare an image's buffer
+ * floop_bounce_init_image() - prepare an image's buffer
  * @image: the image, its rules for direct I/O known
  *
  * Context: Process context. May sleep.
  * Return: 0 or -ENOMEM.
  */
-int floop_bounce_make(struct floop_image *image)
+int floop_bounce_init_image(struct floop_image *image)
 {
 	mutex_init(&image->bounce_lock);
 	image->bounce_size = max_t(unsigned int, PAGE_SIZE, image->rules.align);
@@ -121,10 +121,10 @@ int floop_bounce_make(struct floop_image *image)
 }
 
 /**
- * floop_bounce_free() - undo floop_bounce_make()
+ * floop_bounce_exit_image() - undo floop_bounce_init_image()
  * @image: the image; no I/O is in flight
  */
-void floop_bounce_free(struct floop_image *image)
+void floop_bounce_exit_image(struct floop_image *image)
 {
 	if (image->bounce)
 		put_page(image->bounce);

@@ -32,22 +32,22 @@
 bool floop_direct_only_asked;
 
 /* The largest alignment to try where a file system doesn't say which it wants. */
-#define MOST_ALIGN	4096U
+#define MAX_ALIGN	4096U
 
-static void learn_from_disk(struct block_device *bdev,
+static void rules_from_disk(struct block_device *bdev,
 			    struct floop_direct_rules *rules)
 {
 	rules->align = bdev_logical_block_size(bdev);
 	rules->mem_mask = bdev_dma_alignment(bdev);
 }
 
-static void learn(struct file *file, struct floop_direct_rules *rules)
+static void rules_from_file(struct file *file, struct floop_direct_rules *rules)
 {
 	struct inode *inode = file->f_mapping->host;
 	struct kstat stat;
 
 	if (S_ISBLK(inode->i_mode)) {
-		learn_from_disk(I_BDEV(inode), rules);
+		rules_from_disk(I_BDEV(inode), rules);
 		return;
 	}
 	if (!vfs_getattr(&file->f_path, &stat, STATX_DIOALIGN, 0) &&
@@ -62,7 +62,7 @@ static void learn(struct file *file, struct floop_direct_rules *rules)
 		return;
 	}
 	if (inode->i_sb->s_bdev) {
-		learn_from_disk(inode->i_sb->s_bdev, rules);
+		rules_from_disk(inode->i_sb->s_bdev, rules);
 		rules->mem_mask |= rules->align - 1;
 	}
 }
@@ -87,7 +87,7 @@ void floop_direct_learn(struct file *file, struct floop_direct_rules *rules)
 		.align = SECTOR_SIZE,
 		.mem_mask = SECTOR_SIZE - 1,
 	};
-	learn(file, rules);
+	rules_from_file(file, rules);
 	rules->claimed = rules->align;
 }
 
@@ -152,7 +152,7 @@ static bool is_refused(struct floop_image *image, unsigned int align)
 }
 
 /**
- * floop_direct_try() - see whether a file system keeps its promise
+ * floop_direct_probe() - see whether a file system keeps its promise
  * @image: an image that nothing uses yet; its rules are corrected
  *
  * Where it refuses, larger blocks are tried, and then there is no direct I/O. The
@@ -162,7 +162,7 @@ static bool is_refused(struct floop_image *image, unsigned int align)
  * Context: Process context. Reads the image, unless its file system says what it
  * asks for.
  */
-void floop_direct_try(struct floop_image *image)
+void floop_direct_probe(struct floop_image *image)
 {
 	struct floop_direct_rules *rules = &image->rules;
 	struct block_device *disk = floop_image_disk(image);
@@ -176,9 +176,9 @@ void floop_direct_try(struct floop_image *image)
 		rules->align = sector;
 	if (rules->stated || !is_refused(image, rules->align))
 		return;
-	if (rules->align < MOST_ALIGN && !is_refused(image, MOST_ALIGN)) {
-		rules->align = MOST_ALIGN;
-		rules->mem_mask |= MOST_ALIGN - 1;
+	if (rules->align < MAX_ALIGN && !is_refused(image, MAX_ALIGN)) {
+		rules->align = MAX_ALIGN;
+		rules->mem_mask |= MAX_ALIGN - 1;
 	} else {
 		rules->refused = true;
 	}
@@ -209,7 +209,7 @@ void floop_direct_refused(struct floop_io *io)
 {
 	struct floop_image *image = io->image;
 	struct request_queue *q = image->dev->disk->queue;
-	struct bio *bio = floop_io_take_back(io);
+	struct bio *bio = floop_io_release_bio(io);
 	unsigned long flags;
 
 	spin_lock_irqsave(&image->refused_lock, flags);
@@ -293,7 +293,7 @@ enum floop_direct floop_direct_check(const struct floop_image *image,
 }
 
 /**
- * floop_direct_say() - put a verdict in words
+ * floop_direct_describe() - put a verdict in words
  * @image: the image
  * @verdict: what floop_direct_check() found
  * @buf: where to
@@ -301,8 +301,8 @@ enum floop_direct floop_direct_check(const struct floop_image *image,
  *
  * Return: the length of the text.
  */
-int floop_direct_say(const struct floop_image *image, enum floop_direct verdict,
-		     char *buf, size_t size)
+int floop_direct_describe(const struct floop_image *image,
+			  enum floop_direct verdict, char *buf, size_t size)
 {
 	unsigned int align = image->rules.align;
 
@@ -350,7 +350,7 @@ void floop_direct_decide(struct floop_device *dev, struct floop_image *image,
 
 	image->direct = dev->want_direct && verdict == FLOOP_DIRECT_OK;
 	if (asked && verdict != FLOOP_DIRECT_OK) {
-		floop_direct_say(image, verdict, why, sizeof(why));
+		floop_direct_describe(image, verdict, why, sizeof(why));
 		pr_warn_ratelimited("%s: no direct I/O: %s\n",
 				    dev->disk->disk_name, why);
 	}

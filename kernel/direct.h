@@ -59,14 +59,14 @@ extern bool floop_direct_only_asked;
 
 void floop_direct_learn(struct file *file, struct floop_direct_rules *rules);
 ssize_t floop_direct_io(const struct kiocb *how, struct iov_iter *iter);
-void floop_direct_try(struct floop_image *image);
+void floop_direct_probe(struct floop_image *image);
 bool floop_direct_is_refusal(const struct floop_image *image, long result);
 void floop_direct_refused(struct floop_io *io);
 void floop_direct_give_up(struct work_struct *work);
 enum floop_direct floop_direct_check(const struct floop_image *image,
 				     unsigned int block_size);
-int floop_direct_say(const struct floop_image *image, enum floop_direct verdict,
-		     char *buf, size_t size);
+int floop_direct_describe(const struct floop_image *image,
+			  enum floop_direct verdict, char *buf, size_t size);
 void floop_direct_decide(struct floop_device *dev, struct floop_image *image,
 			 unsigned int block_size, bool asked);
 

@@ -17,7 +17,8 @@
  * Not vfs_fallocate(): fanotify may keep that waiting for a process, which may
  * wait for memory, which may wait for us.
  */
-static int change(struct floop_image *image, int mode, loff_t pos, loff_t size)
+static int discard_range(struct floop_image *image, int mode, loff_t pos,
+			 loff_t size)
 {
 	struct inode *inode = image->file->f_mapping->host;
 
@@ -29,15 +30,15 @@ static int change(struct floop_image *image, int mode, loff_t pos, loff_t size)
 					    size);
 }
 
-static int guarded_change(struct floop_image *image, int mode, loff_t pos,
-			  loff_t size)
+static int discard_guarded(struct floop_image *image, int mode, loff_t pos,
+			   loff_t size)
 {
 	int err = -EIO;
 
 	if (floop_guard_change_begin(image)) {
 		floop_window(FLOOP_WINDOW_CHANGE);
 		file_start_write(image->file);
-		err = change(image, mode, pos, size);
+		err = discard_range(image, mode, pos, size);
 		file_end_write(image->file);
 	}
 	floop_guard_change_end(image, pos >> SECTOR_SHIFT,
@@ -77,9 +78,9 @@ void floop_discard(struct floop_io *io)
 	}
 
 	if (image->is_bdev)
-		err = change(image, mode, pos, bio->bi_iter.bi_size);
+		err = discard_range(image, mode, pos, bio->bi_iter.bi_size);
 	else
-		err = guarded_change(image, mode, pos, bio->bi_iter.bi_size);
+		err = discard_guarded(image, mode, pos, bio->bi_iter.bi_size);
 
 	if (err == -EOPNOTSUPP) {
 		set_bit(ilog2(mode), &image->unsupported);

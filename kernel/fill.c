@@ -20,11 +20,11 @@
 #include "image.h"
 #include "rules.h"
 
-#define CHUNK_SHIFT_LEAST	13U	/* 4 MiB */
-#define CHUNKS_MOST		BIT(18)
+#define MIN_CHUNK_SHIFT	13U	/* 4 MiB */
+#define MAX_CHUNKS		BIT(18)
 #define BATCH			512
 /* How many blocks to ask for before what was found goes into the map. */
-#define LOOKS_MOST		BIT(15)
+#define MAX_LOOKS		BIT(15)
 /* How long what was written through the file system waits for the next. */
 #define WROTE_LINGERS		msecs_to_jiffies(200)
 /* How long to leave a file system alone that has failed, the first time. */
@@ -33,7 +33,7 @@
 
 /* A range that lies in one piece on the disk; in sectors. */
 struct found {
-	sector_t pos;
+	sector_t sector;
 	sector_t nr;
 	sector_t disk;
 };
@@ -58,13 +58,13 @@ static sector_t file_sectors(struct floop_image *image)
 }
 
 /* Returns false if there is no room for it. */
-static bool batch_add(struct batch *batch, sector_t pos, sector_t nr,
+static bool batch_add(struct batch *batch, sector_t sector, sector_t nr,
 		      sector_t disk)
 {
 	if (batch->nr) {
 		struct found *last = &batch->found[batch->nr - 1];
 
-		if (last->pos + last->nr == pos &&
+		if (last->sector + last->nr == sector &&
 		    last->disk + last->nr == disk) {
 			last->nr += nr;
 			return true;
@@ -72,7 +72,7 @@ static bool batch_add(struct batch *batch, sector_t pos, sector_t nr,
 	}
 	if (batch->nr == BATCH)
 		return false;
-	batch->found[batch->nr++] = (struct found){ pos, nr, disk };
+	batch->found[batch->nr++] = (struct found){ sector, nr, disk };
 	return true;
 }
 
@@ -90,19 +90,19 @@ static bool find_block(struct inode *inode, sector_t block, sector_t *disk)
 	return !bmap(inode, disk) && *disk;
 }
 
-static sector_t seek(struct batch *batch, sector_t pos, int whence)
+static sector_t seek(struct batch *batch, sector_t sector, int whence)
 {
 	loff_t found;
 
 	batch->looks++;
-	found = vfs_llseek(batch->image->file, (loff_t)pos << SECTOR_SHIFT,
+	found = vfs_llseek(batch->image->file, (loff_t)sector << SECTOR_SHIFT,
 			   whence);
 	return found < 0 ? FLOOP_NOWHERE :
-			   max_t(sector_t, pos, found >> SECTOR_SHIFT);
+			   max_t(sector_t, sector, found >> SECTOR_SHIFT);
 }
 
 /* What is known of holes is true until something is written, or changed. */
-static void see_what_is_new(struct floop_fill *fill)
+static void forget_old_seeks(struct floop_fill *fill)
 {
 	unsigned long wrote = READ_ONCE(fill->wrote);
 
@@ -116,54 +116,54 @@ static void see_what_is_new(struct floop_fill *fill)
 }
 
 /*
- * Where data begins, at @pos or behind it; FLOOP_NOWHERE if there is none. The
+ * Where data begins, at @sector or behind it; FLOOP_NOWHERE if there is none. The
  * answer is kept: to find it, the file system walks over all the holes and
  * unwritten extents that come before, and would do so again for the next chunk.
  */
-static sector_t next_data(struct batch *batch, sector_t pos)
+static sector_t next_data(struct batch *batch, sector_t sector)
 {
 	struct floop_fill *fill = &batch->image->fill;
 
-	see_what_is_new(fill);
-	if (pos >= fill->data && pos < fill->data_end)
-		return pos;
-	if (pos < fill->gap || pos >= fill->gap_end) {
-		fill->gap_end = seek(batch, pos, SEEK_DATA);
-		fill->gap = pos;
+	forget_old_seeks(fill);
+	if (sector >= fill->data && sector < fill->data_end)
+		return sector;
+	if (sector < fill->gap || sector >= fill->gap_end) {
+		fill->gap_end = seek(batch, sector, SEEK_DATA);
+		fill->gap = sector;
 	}
 	return fill->gap_end;
 }
 
-/* Where a hole begins behind @pos, where there is data. Kept likewise. */
-static sector_t next_hole(struct batch *batch, sector_t pos)
+/* Where a hole begins behind @sector, where there is data. Kept likewise. */
+static sector_t next_hole(struct batch *batch, sector_t sector)
 {
 	struct floop_fill *fill = &batch->image->fill;
 
-	see_what_is_new(fill);
-	if (pos < fill->data || pos >= fill->data_end) {
-		fill->data_end = seek(batch, pos, SEEK_HOLE);
-		fill->data = pos;
+	forget_old_seeks(fill);
+	if (sector < fill->data || sector >= fill->data_end) {
+		fill->data_end = seek(batch, sector, SEEK_HOLE);
+		fill->data = sector;
 	}
 	return fill->data_end;
 }
 
 /* Returns false if the batch has no more room, or the epoch has ended. */
-static bool look_up_gap(struct batch *batch, sector_t pos, sector_t end,
+static bool look_up_gap(struct batch *batch, sector_t sector, sector_t end,
 			unsigned long epoch)
 {
 	struct inode *inode = file_inode(batch->image->file);
 	unsigned int shift = inode->i_blkbits - SECTOR_SHIFT;
 	sector_t hole;
 
-	while (pos < end) {
+	while (sector < end) {
 		if (!floop_guard_in_epoch(&batch->image->guard, epoch))
 			return false;
-		pos = next_data(batch, pos);
-		if (pos >= end)
+		sector = next_data(batch, sector);
+		if (sector >= end)
 			return true;
-		hole = min(next_hole(batch, pos), end);
-		while (pos < hole) {
-			sector_t block = pos >> shift, disk;
+		hole = min(next_hole(batch, sector), end);
+		while (sector < hole) {
+			sector_t block = sector >> shift, disk;
 
 			batch->looks++;
 			/*
@@ -177,10 +177,10 @@ static bool look_up_gap(struct batch *batch, sector_t pos, sector_t end,
 			if (!batch_add(batch, block << shift, 1U << shift,
 				       disk << shift))
 				return false;
-			pos = (block + 1) << shift;
+			sector = (block + 1) << shift;
 			cond_resched();
 		}
-		pos = max(pos, hole);
+		sector = max(sector, hole);
 	}
 	return true;
 }
@@ -190,14 +190,14 @@ static bool look_up_chunk(struct batch *batch, unsigned int shift,
 			  unsigned long chunk, unsigned long epoch)
 {
 	struct floop_image *image = batch->image;
-	sector_t pos = (sector_t)chunk << shift;
-	sector_t limit = min(pos + (1UL << shift), file_sectors(image));
+	sector_t sector = (sector_t)chunk << shift;
+	sector_t limit = min(sector + (1UL << shift), file_sectors(image));
 	sector_t end;
 
-	while (floop_map_gap(&image->guard.map, &pos, limit, &end)) {
-		if (!look_up_gap(batch, pos, end, epoch))
+	while (floop_map_gap(&image->guard.map, &sector, limit, &end)) {
+		if (!look_up_gap(batch, sector, end, epoch))
 			return false;
-		pos = end;
+		sector = end;
 	}
 	return true;
 }
@@ -214,10 +214,10 @@ static unsigned long next_chunk(struct floop_fill *fill,
 	return chunk;
 }
 
-static void mark(struct floop_todo *todo, sector_t pos, sector_t nr)
+static void mark_chunks(struct floop_todo *todo, sector_t sector, sector_t nr)
 {
-	unsigned long chunk = pos >> todo->shift;
-	unsigned long last = (pos + nr - 1) >> todo->shift;
+	unsigned long chunk = sector >> todo->shift;
+	unsigned long last = (sector + nr - 1) >> todo->shift;
 
 	for (; chunk <= last && chunk < todo->chunks; chunk++)
 		if (!test_bit(chunk, todo->bits))
@@ -225,8 +225,8 @@ static void mark(struct floop_todo *todo, sector_t pos, sector_t nr)
 }
 
 /* What was found is durable, and true if it is still the same epoch. */
-static int batch_enter(struct batch *batch, struct floop_todo *todo,
-		       unsigned long epoch)
+static int batch_commit(struct batch *batch, struct floop_todo *todo,
+			unsigned long epoch)
 {
 	struct floop_image *image = batch->image;
 	struct address_space *mapping = image->file->f_mapping;
@@ -245,7 +245,7 @@ static int batch_enter(struct batch *batch, struct floop_todo *todo,
 		if (!floop_guard_in_epoch(guard, epoch))
 			err = -ESTALE;
 		for (; i < batch->nr && !err; i++)
-			err = floop_map_add(&guard->map, batch->found[i].pos,
+			err = floop_map_add(&guard->map, batch->found[i].sector,
 					    batch->found[i].nr,
 					    batch->found[i].disk);
 		/* In the epoch: who clears the map makes room. */
@@ -254,7 +254,7 @@ static int batch_enter(struct batch *batch, struct floop_todo *todo,
 		mutex_unlock(&guard->map.lock);
 	}
 	for (; i < batch->nr; i++)
-		mark(todo, batch->found[i].pos, batch->found[i].nr);
+		mark_chunks(todo, batch->found[i].sector, batch->found[i].nr);
 	return err;
 }
 
@@ -265,7 +265,7 @@ static int look_up_batch(struct batch *batch, struct floop_todo *todo,
 	unsigned long chunk;
 	bool more = true;
 
-	while (more && batch->looks < LOOKS_MOST) {
+	while (more && batch->looks < MAX_LOOKS) {
 		chunk = next_chunk(fill, todo);
 		if (chunk >= todo->chunks)
 			break;
@@ -277,7 +277,7 @@ static int look_up_batch(struct batch *batch, struct floop_todo *todo,
 			set_bit(chunk, todo->bits);
 		cond_resched();
 	}
-	return batch->nr ? batch_enter(batch, todo, epoch) : 0;
+	return batch->nr ? batch_commit(batch, todo, epoch) : 0;
 }
 
 /*
@@ -285,8 +285,8 @@ static int look_up_batch(struct batch *batch, struct floop_todo *todo,
  * file system has failed or memory is short; not at all if all is looked up, if
  * the map is full, or in another epoch, which begins by itself.
  */
-static void go_on(struct floop_image *image, struct floop_todo *todo, int err,
-		  unsigned long epoch)
+static void schedule_next(struct floop_image *image, struct floop_todo *todo,
+			  int err, unsigned long epoch)
 {
 	struct floop_fill *fill = &image->fill;
 
@@ -325,15 +325,15 @@ static void fill_work(struct work_struct *work)
 		err = look_up_batch(batch, todo, epoch);
 		kvfree(batch);
 	}
-	go_on(image, todo, err, epoch);
+	schedule_next(image, todo, err, epoch);
 	memalloc_noio_restore(memflags);
 }
 
 /**
- * floop_fill_make() - prepare an image's fill
+ * floop_fill_init_image() - prepare an image's fill
  * @image: the image
  */
-void floop_fill_make(struct floop_image *image)
+void floop_fill_init_image(struct floop_image *image)
 {
 	INIT_DELAYED_WORK(&image->fill.work, fill_work);
 	disable_delayed_work(&image->fill.work);
@@ -350,11 +350,11 @@ int floop_fill_start(struct floop_image *image)
 {
 	struct floop_fill *fill = &image->fill;
 	sector_t sectors = file_sectors(image);
-	unsigned int shift = CHUNK_SHIFT_LEAST;
+	unsigned int shift = MIN_CHUNK_SHIFT;
 	struct floop_todo *todo;
 	unsigned long chunks;
 
-	while (sectors >> shift >= CHUNKS_MOST)
+	while (sectors >> shift >= MAX_CHUNKS)
 		shift++;
 	chunks = (sectors >> shift) + 1;
 	todo = kvmalloc(struct_size(todo, bits, BITS_TO_LONGS(chunks)),
@@ -411,13 +411,13 @@ void floop_fill_kick(struct floop_image *image)
 }
 
 /**
- * floop_fill_again() - forget what has been looked at
+ * floop_fill_restart() - forget what has been looked at
  * @image: an image with nothing in its map
  *
  * Context: Process context, with the map's lock held; the fill is stopped, or
  * not running, or about to find that its epoch is over.
  */
-void floop_fill_again(struct floop_image *image)
+void floop_fill_restart(struct floop_image *image)
 {
 	struct floop_fill *fill = &image->fill;
 	struct floop_todo *todo;
@@ -446,28 +446,28 @@ void floop_fill_changed(struct floop_image *image)
 /**
  * floop_fill_missed() - look here first
  * @image: the image, in an epoch
- * @pos: the sector of its file that isn't mapped
+ * @sector: the sector of its file that isn't mapped
  *
  * Context: Any. Cheap, and of no consequence if it comes too often.
  */
-void floop_fill_missed(struct floop_image *image, sector_t pos)
+void floop_fill_missed(struct floop_image *image, sector_t sector)
 {
 	sector_t near = READ_ONCE(image->fill.near);
 
 	/* Not for each miss: CPUs share it. No chunk is smaller. */
-	if (near >> CHUNK_SHIFT_LEAST != pos >> CHUNK_SHIFT_LEAST)
-		WRITE_ONCE(image->fill.near, pos);
+	if (near >> MIN_CHUNK_SHIFT != sector >> MIN_CHUNK_SHIFT)
+		WRITE_ONCE(image->fill.near, sector);
 }
 
 /**
  * floop_fill_wrote() - something was written through the file system
  * @image: the image
- * @pos: where, in sectors of its file
+ * @sector: where, in sectors of its file
  * @nr: how much, in sectors
  *
  * Context: Any, interrupts included.
  */
-void floop_fill_wrote(struct floop_image *image, sector_t pos, sector_t nr)
+void floop_fill_wrote(struct floop_image *image, sector_t sector, sector_t nr)
 {
 	struct floop_fill *fill = &image->fill;
 	struct floop_todo *todo;
@@ -482,7 +482,7 @@ void floop_fill_wrote(struct floop_image *image, sector_t pos, sector_t nr)
 		floop_fill_changed(image);
 		/* Before the mark: who takes that away sees the count. */
 		smp_wmb();
-		mark(todo, pos, nr);
+		mark_chunks(todo, sector, nr);
 		if (!delayed_work_pending(&fill->work))
 			floop_background_queue(&fill->work,
 					       max(WROTE_LINGERS,

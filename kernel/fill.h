@@ -53,13 +53,13 @@ struct floop_fill {
 	struct delayed_work work;
 };
 
-void floop_fill_make(struct floop_image *image);
+void floop_fill_init_image(struct floop_image *image);
 int floop_fill_start(struct floop_image *image);
 void floop_fill_stop(struct floop_image *image);
 void floop_fill_kick(struct floop_image *image);
-void floop_fill_again(struct floop_image *image);
+void floop_fill_restart(struct floop_image *image);
 void floop_fill_changed(struct floop_image *image);
-void floop_fill_missed(struct floop_image *image, sector_t pos);
-void floop_fill_wrote(struct floop_image *image, sector_t pos, sector_t nr);
+void floop_fill_missed(struct floop_image *image, sector_t sector);
+void floop_fill_wrote(struct floop_image *image, sector_t sector, sector_t nr);
 
 #endif /* FLOOP_FILL_H */

@@ -110,11 +110,11 @@ bool floop_fs_passes_data_on(const struct floop_image *image)
  */
 unsigned int floop_fs_forbidden_flags(const struct floop_image *image)
 {
-	unsigned int never = S_DAX | S_ENCRYPTED | S_VERITY | S_SWAPFILE;
+	unsigned int forbidden = S_DAX | S_ENCRYPTED | S_VERITY | S_SWAPFILE;
 
 	if (image->is_bdev || !floop_rule_holds(FLOOP_RULE_FLAGS))
 		return 0;
-	return image->read_only ? never : never | S_IMMUTABLE | S_APPEND;
+	return image->read_only ? forbidden : forbidden | S_IMMUTABLE | S_APPEND;
 }
 
 /**

@@ -179,7 +179,7 @@ static void clear_map(struct floop_image *image)
 	mutex_lock(&guard->map.lock);
 	if (floop_rule_holds(FLOOP_RULE_CLEAR))
 		floop_map_clear(&guard->map);
-	floop_fill_again(image);
+	floop_fill_restart(image);
 	mutex_unlock(&guard->map.lock);
 }
 
@@ -197,11 +197,11 @@ static void wait_again(struct floop_image *image, enum floop_unmapped why_not)
 }
 
 /* No epoch comes of it. If it has been broken, drain_work() sees to the rest. */
-static void give_up(struct floop_image *image, enum floop_unmapped why_not)
+static void guard_give_up(struct floop_image *image, enum floop_unmapped why_not)
 {
 	struct floop_guard *guard = &image->guard;
 
-	floop_lease_give_back(image);
+	floop_lease_drop(image);
 	/* Nobody breaks it from here on, but somebody may have just before. */
 	clear_map(image);
 	spin_lock_irq(&guard->lock);
@@ -215,7 +215,7 @@ static void give_up(struct floop_image *image, enum floop_unmapped why_not)
  * lock let go: @live says so before, and whoever breaks the lease or changes the
  * file meanwhile waits for it to end.
  */
-static void begin_epoch(struct floop_image *image)
+static void guard_begin_epoch(struct floop_image *image)
 {
 	struct floop_guard *guard = &image->guard;
 
@@ -286,9 +286,9 @@ static void begin_work(struct work_struct *work)
 	if (why_not == FLOOP_UNMAPPED_NOT)
 		why_not = prepare_epoch(image);
 	if (why_not == FLOOP_UNMAPPED_NOT)
-		begin_epoch(image);
+		guard_begin_epoch(image);
 	else
-		give_up(image, why_not);
+		guard_give_up(image, why_not);
 	memalloc_noio_restore(memflags);
 }
 
@@ -304,10 +304,10 @@ static void resume_work(struct work_struct *work)
 	floop_window(FLOOP_WINDOW_RESUME);
 	memflags = memalloc_noio_save();
 	if (floop_cache_drop(image))
-		begin_epoch(image);
+		guard_begin_epoch(image);
 	else
 		/* Not before all of it has been settled again. */
-		give_up(image, FLOOP_UNMAPPED_CACHED);
+		guard_give_up(image, FLOOP_UNMAPPED_CACHED);
 	memalloc_noio_restore(memflags);
 }
 
@@ -326,7 +326,7 @@ static void drain_work(struct work_struct *work)
 		return;
 	floop_window(FLOOP_WINDOW_DRAIN);
 	/* But for the lease, which an atomic write on xfs waits for. */
-	floop_lease_give_back(image);
+	floop_lease_drop(image);
 	clear_map(image);
 	trace_floop_epoch_drain(image);
 
@@ -404,12 +404,12 @@ bool floop_guard_change_begin(struct floop_image *image)
 /**
  * floop_guard_change_end() - after we have changed the image's block mapping
  * @image: the image
- * @pos: the first sector of the image's file that isn't what it was
+ * @sector: the first sector of the image's file that isn't what it was
  * @nr: how many sectors of it
  *
  * Context: Process context. May sleep.
  */
-void floop_guard_change_end(struct floop_image *image, sector_t pos,
+void floop_guard_change_end(struct floop_image *image, sector_t sector,
 			    sector_t nr)
 {
 	struct floop_guard *guard = &image->guard;
@@ -417,10 +417,10 @@ void floop_guard_change_end(struct floop_image *image, sector_t pos,
 	if (!floop_rule_holds(FLOOP_RULE_CHANGES))
 		return;
 	mutex_lock(&guard->map.lock);
-	if (floop_map_remove(&guard->map, pos, nr))
+	if (floop_map_remove(&guard->map, sector, nr))
 		floop_fill_changed(image);
 	else
-		floop_fill_again(image);
+		floop_fill_restart(image);
 	mutex_unlock(&guard->map.lock);
 
 	spin_lock_irq(&guard->lock);
@@ -487,7 +487,7 @@ static void start_bdev(struct floop_image *image)
 		guard_enter(image, FLOOP_GUARD_BEGINNING);
 	spin_unlock_irq(&guard->lock);
 	if (!err)
-		begin_epoch(image);
+		guard_begin_epoch(image);
 }
 
 /* What of the file's state keeps it from being mapped, for as long as it does. */
@@ -497,7 +497,7 @@ static void learn_file(struct floop_image *image)
 
 	guard->mapping = image->file->f_mapping;
 	guard->disk = floop_image_disk(image);
-	guard->never = floop_fs_forbidden_flags(image);
+	guard->forbidden = floop_fs_forbidden_flags(image);
 	/* Readers share a read-only image; nobody has written to what they read. */
 	guard->any_pages = image->is_bdev || !image->read_only ? ULONG_MAX : 0;
 	guard->exchanges = floop_fs_is_xfs(guard->mapping->host);
@@ -596,7 +596,7 @@ void floop_guard_stop(struct floop_image *image)
 	cancel_work_sync(&guard->hold_work);
 	floop_fill_stop(image);
 	/* From here on nobody breaks it; somebody may have. */
-	floop_lease_give_back(image);
+	floop_lease_drop(image);
 	flush_work(&guard->drain_work);
 
 	mutex_lock(&guard->map.lock);
@@ -607,16 +607,16 @@ void floop_guard_stop(struct floop_image *image)
 	guard_enter(image, FLOOP_GUARD_OFF);
 	guard->why_not = FLOOP_UNMAPPED_OFF;
 	spin_unlock_irq(&guard->lock);
-	floop_times_settle(image);
+	floop_times_sync(image);
 }
 
 /**
- * floop_guard_make() - prepare an image's guard
+ * floop_guard_init_image() - prepare an image's guard
  * @image: the image
  *
  * Return: 0 or -ENOMEM.
  */
-int floop_guard_make(struct floop_image *image)
+int floop_guard_init_image(struct floop_image *image)
 {
 	struct floop_guard *guard = &image->guard;
 	int err;
@@ -643,14 +643,14 @@ int floop_guard_make(struct floop_image *image)
 }
 
 /**
- * floop_guard_free() - undo floop_guard_make()
+ * floop_guard_exit_image() - undo floop_guard_init_image()
  * @image: the image; no I/O is in flight, and none comes
  *
  * Afterwards no lease, no work and no mapped I/O refers to the image.
  *
  * Context: Process context. May sleep.
  */
-void floop_guard_free(struct floop_image *image)
+void floop_guard_exit_image(struct floop_image *image)
 {
 	struct floop_guard *guard = &image->guard;
 

@@ -84,7 +84,7 @@ enum floop_unmapped {
  * @users: mapped I/O in flight, and who looks into the map; live in an epoch
  * @mapping: the image's page cache
  * @aops: what @mapping's operations were when the epoch began
- * @never: the inode flags (S_*) of a file that isn't mapped
+ * @forbidden: the inode flags (S_*) of a file that isn't mapped
  * @any_pages: all bits if nothing is mapped while @mapping has pages, else 0
  * @exchanges: there is a change that waits for the invalidate_lock only
  * @map: where the image's blocks are
@@ -122,7 +122,7 @@ struct floop_guard {
 	struct percpu_ref users;
 	struct address_space *mapping;
 	const struct address_space_operations *aops;
-	unsigned int never;
+	unsigned int forbidden;
 	unsigned long any_pages;
 	bool exchanges;
 	struct floop_map map;
@@ -156,14 +156,14 @@ struct floop_guard {
 
 int floop_guard_init(void);
 void floop_guard_exit(void);
-int floop_guard_make(struct floop_image *image);
-void floop_guard_free(struct floop_image *image);
+int floop_guard_init_image(struct floop_image *image);
+void floop_guard_exit_image(struct floop_image *image);
 void floop_guard_start(struct floop_image *image, bool wanted);
 bool floop_guard_quit(struct floop_image *image);
 void floop_guard_stop(struct floop_image *image);
 bool floop_guard_break(struct floop_image *image);
 bool floop_guard_change_begin(struct floop_image *image);
-void floop_guard_change_end(struct floop_image *image, sector_t pos,
+void floop_guard_change_end(struct floop_image *image, sector_t sector,
 			    sector_t nr);
 bool floop_guard_is_broken(struct floop_guard *guard);
 bool floop_guard_in_epoch(struct floop_guard *guard, unsigned long epoch);
@@ -189,7 +189,7 @@ bool floop_hold_is_partial(struct floop_guard *guard);
  */
 static inline bool floop_guard_flags_changed(const struct floop_guard *guard)
 {
-	return READ_ONCE(guard->mapping->host->i_flags) & guard->never ||
+	return READ_ONCE(guard->mapping->host->i_flags) & guard->forbidden ||
 	       READ_ONCE(guard->mapping->a_ops) != guard->aops;
 }
 

@@ -349,9 +349,9 @@ struct floop_image *floop_image_open(struct floop_device *dev,
 	bio_list_init(&image->refused);
 	INIT_WORK(&image->refused_work, floop_direct_give_up);
 	floop_direct_learn(file, &image->rules);
-	floop_direct_try(image);
+	floop_direct_probe(image);
 
-	err = floop_bounce_make(image);
+	err = floop_bounce_init_image(image);
 	if (err)
 		goto err_put;
 	err = -ENOMEM;
@@ -362,25 +362,25 @@ struct floop_image *floop_image_open(struct floop_device *dev,
 				     min(floop_queue_depth, RESERVE), io_cache);
 	if (err)
 		goto err_counts;
-	err = floop_remap_make(image);
+	err = floop_remap_init_image(image);
 	if (err)
 		goto err_ios;
-	err = floop_guard_make(image);
+	err = floop_guard_init_image(image);
 	if (err)
 		goto err_remap;
-	floop_fill_make(image);
-	floop_times_make(image);
+	floop_fill_init_image(image);
+	floop_times_init_image(image);
 	floop_cache_restrict(image);
 	return image;
 
 err_remap:
-	floop_remap_free(image);
+	floop_remap_exit_image(image);
 err_ios:
 	mempool_exit(&image->ios);
 err_counts:
 	free_percpu(image->counts);
 err_bounce:
-	floop_bounce_free(image);
+	floop_bounce_exit_image(image);
 err_put:
 	put_files(image);
 	kfree(image);
@@ -402,13 +402,13 @@ void floop_image_close(struct floop_image *image)
 {
 	flush_work(&image->refused_work);
 	cancel_work_sync(&image->unsupported_work);
-	floop_guard_free(image);
-	floop_times_free(image);
-	floop_remap_free(image);
+	floop_guard_exit_image(image);
+	floop_times_exit_image(image);
+	floop_remap_exit_image(image);
 	mempool_exit(&image->ios);
 	free_percpu(image->counts);
 	floop_cache_unrestrict(image);
 	put_files(image);
-	floop_bounce_free(image);
+	floop_bounce_exit_image(image);
 	kfree(image);
 }

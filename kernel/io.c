@@ -130,7 +130,7 @@ void floop_io_count_flush(struct bio *bio, unsigned long start)
 }
 
 /* What the block layer calls those that a file system or a disk may give. */
-static const char *name_of(blk_status_t status)
+static const char *status_name(blk_status_t status)
 {
 	switch (status) {
 	case BLK_STS_NOTSUPP:
@@ -171,7 +171,7 @@ void floop_io_log_error(struct bio *bio, blk_status_t status)
 	if (status == BLK_STS_AGAIN || bio_flagged(bio, BIO_QUIET))
 		return;
 	pr_err_ratelimited("%s error, dev %s, sector %llu op 0x%x:(%s) flags 0x%x phys_seg %u prio class %u\n",
-			   name_of(status), bio->bi_bdev->bd_disk->disk_name,
+			   status_name(status), bio->bi_bdev->bd_disk->disk_name,
 			   (u64)bio->bi_iter.bi_sector,
 			   (__force u32)bio_op(bio), blk_op_str(bio_op(bio)),
 			   (__force u32)(bio->bi_opf & ~REQ_OP_MASK),
@@ -190,7 +190,7 @@ static void end_bio(struct bio *bio)
  * The file system has written something, or some of it: what that means to the
  * mapped path. What failed is not looked up: that would fail as well.
  */
-static void changed(struct floop_image *image, struct bio *bio, bool failed)
+static void note_write(struct floop_image *image, struct bio *bio, bool failed)
 {
 	/* Pairs with smp_mb() in floop_flush(): before it, or seen by it. */
 	smp_mb();
@@ -220,9 +220,9 @@ void floop_io_end(struct floop_io *io, blk_status_t status,
 	if (io->flags & FLOOP_IO_FLUSH_COUNTED)
 		floop_io_count_flush(bio, io->start);
 	if (bio_op(bio) != REQ_OP_READ && bio_sectors(bio))
-		changed(image, bio, status != BLK_STS_OK);
+		note_write(image, bio, status != BLK_STS_OK);
 	/* What was joined is tried again. */
-	if (unlikely(status) && !(io->flags & FLOOP_IO_JOINED))
+	if (unlikely(status) && !(io->flags & FLOOP_IO_MERGED))
 		floop_io_log_error(bio, status);
 	mempool_free(io, &image->ios);
 	bio->bi_status = status;
@@ -233,14 +233,14 @@ void floop_io_end(struct floop_io *io, blk_status_t status,
 }
 
 /**
- * floop_io_take_back() - be done with an I/O, but not with its bio
+ * floop_io_release_bio() - be done with an I/O, but not with its bio
  * @io: the I/O; gone afterwards
  *
  * Context: Any, interrupts included.
  * Return: the bio, as it came, to be submitted again. The caller puts the
  * queue's usage counter.
  */
-struct bio *floop_io_take_back(struct floop_io *io)
+struct bio *floop_io_release_bio(struct floop_io *io)
 {
 	struct bio *bio = io->bio;
 

@@ -26,9 +26,9 @@ struct floop_lane;
 /* The disk's statistics know of it. */
 #define FLOOP_IO_COUNTED	BIT(3)
 /* Is joined already, or has failed together with others. */
-#define FLOOP_IO_ALONE		BIT(4)
+#define FLOOP_IO_NOMERGE	BIT(4)
 /* Is several writes in one. */
-#define FLOOP_IO_JOINED		BIT(5)
+#define FLOOP_IO_MERGED		BIT(5)
 /* A FUA write that the file system did not promise to make durable. */
 #define FLOOP_IO_FLUSH_AFTER	BIT(7)
 /* The disk's statistics will know of its flush. */
@@ -82,7 +82,7 @@ void floop_submit_bio(struct bio *bio);
 void floop_io_end(struct floop_io *io, blk_status_t status,
 		  struct bio_list *batch);
 void floop_io_end_batch(struct bio_list *batch);
-struct bio *floop_io_take_back(struct floop_io *io);
+struct bio *floop_io_release_bio(struct floop_io *io);
 void floop_io_check_policy(struct floop_device *dev);
 void floop_io_log_error(struct bio *bio, blk_status_t status);
 void floop_io_count_flush(struct bio *bio, unsigned long start);
@@ -91,8 +91,8 @@ blk_status_t floop_io_status(int err);
 /* remap.c: the mapped path */
 int floop_remap_init(void);
 void floop_remap_exit(void);
-int floop_remap_make(struct floop_image *image);
-void floop_remap_free(struct floop_image *image);
+int floop_remap_init_image(struct floop_image *image);
+void floop_remap_exit_image(struct floop_image *image);
 bool floop_remap(struct floop_image *image, struct bio **bio);
 
 /* merge.c: writes that are next to each other */
@@ -107,8 +107,8 @@ loff_t floop_rw_pos(struct floop_io *io);
 
 /* bounce.c: direct I/O for memory that it can't take as it is */
 void floop_bounce(struct floop_io *io);
-int floop_bounce_make(struct floop_image *image);
-void floop_bounce_free(struct floop_image *image);
+int floop_bounce_init_image(struct floop_image *image);
+void floop_bounce_exit_image(struct floop_image *image);
 int floop_bounce_init(void);
 void floop_bounce_exit(void);
 

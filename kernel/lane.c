@@ -83,12 +83,12 @@ static void run_work(struct floop_lanes *lanes,
 		     struct workqueue_struct *const *own,
 		     struct workqueue_struct *shared, struct work_struct *work)
 {
-	/* Pairs with smp_store_release() in make_workqueues(). */
+	/* Pairs with smp_store_release() in alloc_wqs(). */
 	struct workqueue_struct *wq = smp_load_acquire(own);
 
 	if (unlikely(!wq)) {
-		if (time_after_eq(jiffies, READ_ONCE(lanes->make_again)))
-			schedule_work(&lanes->make_work);
+		if (time_after_eq(jiffies, READ_ONCE(lanes->wq_retry)))
+			schedule_work(&lanes->wq_work);
 		wq = shared;
 	}
 	queue_work(wq, work);
@@ -166,9 +166,9 @@ static void lane_init(struct floop_lane *lane, struct floop_lanes *lanes,
  * the css's id: a lane carries no identity, so if the id comes back with
  * another cgroup it serves that one just as well, and holds no reference.
  */
-static struct floop_lane *cgroup_lane(struct floop_lanes *lanes,
-				      struct cgroup_subsys_state *css,
-				      unsigned int slot, bool create)
+static struct floop_lane *lane_of_cgroup(struct floop_lanes *lanes,
+					 struct cgroup_subsys_state *css,
+					 unsigned int slot, bool create)
 {
 	unsigned long key = floop_css_id(css) * (nr_cpu_ids + 1UL) + slot;
 	struct floop_lane *lane = xa_load(&lanes->cgroups, key);
@@ -189,10 +189,10 @@ static struct floop_lane *cgroup_lane(struct floop_lanes *lanes,
 	}
 	atomic_inc(&lanes->cgroup_lanes);
 	/* It wants a worker. */
-	schedule_work(&lanes->make_work);
+	schedule_work(&lanes->wq_work);
 	/* Who has to wait finds its writer: it may be in an interrupt then. */
 	if (slot != nr_cpu_ids)
-		cgroup_lane(lanes, css, nr_cpu_ids, true);
+		lane_of_cgroup(lanes, css, nr_cpu_ids, true);
 	return lane;
 }
 
@@ -214,8 +214,8 @@ struct floop_lane *floop_lane_find(struct floop_io *io, bool writer,
 	struct floop_lane *lane = NULL;
 
 	if (unlikely(css && css != blkcg_root_css))
-		lane = cgroup_lane(lanes, css, writer ? nr_cpu_ids : cpu,
-				   create);
+		lane = lane_of_cgroup(lanes, css, writer ? nr_cpu_ids : cpu,
+				      create);
 	if (lane)
 		return lane;
 	return writer ? &lanes->writer : per_cpu_ptr(lanes->cpus, cpu);
@@ -322,7 +322,7 @@ void floop_lane_flush(struct floop_io *io)
 }
 
 /* Make what isn't there yet, with a worker for each lane. */
-static void make_workqueues(struct floop_lanes *lanes)
+static void alloc_wqs(struct floop_lanes *lanes)
 {
 	int cgroups = atomic_read(&lanes->cgroup_lanes);
 	struct workqueue_struct *wq;
@@ -339,7 +339,7 @@ static void make_workqueues(struct floop_lanes *lanes)
 		/* The same. */
 		smp_store_release(&lanes->stale_wq, wq);
 	}
-	WRITE_ONCE(lanes->make_again, jiffies + HZ);
+	WRITE_ONCE(lanes->wq_retry, jiffies + HZ);
 	if (lanes->wq && cgroups)
 		workqueue_set_max_active(lanes->wq,
 					 min(floop_lanes_max_active() +
@@ -348,36 +348,36 @@ static void make_workqueues(struct floop_lanes *lanes)
 }
 
 /**
- * floop_lanes_complete() - have a device share no workqueue with another
+ * floop_lanes_alloc_wqs() - have a device share no workqueue with another
  * @lanes: the device's
  *
  * Context: Process context. May sleep.
  * Return: 0 or -ENOMEM.
  */
-int floop_lanes_complete(struct floop_lanes *lanes)
+int floop_lanes_alloc_wqs(struct floop_lanes *lanes)
 {
 	int err;
 
-	mutex_lock(&lanes->make_lock);
-	make_workqueues(lanes);
+	mutex_lock(&lanes->wq_lock);
+	alloc_wqs(lanes);
 	err = lanes->wq && lanes->stale_wq ? 0 : -ENOMEM;
-	mutex_unlock(&lanes->make_lock);
+	mutex_unlock(&lanes->wq_lock);
 	return err;
 }
 
-static void make_work(struct work_struct *work)
+static void wq_work(struct work_struct *work)
 {
-	floop_lanes_complete(container_of(work, struct floop_lanes, make_work));
+	floop_lanes_alloc_wqs(container_of(work, struct floop_lanes, wq_work));
 }
 
 /**
- * floop_lanes_make() - make the lanes of a device
+ * floop_lanes_alloc() - make the lanes of a device
  * @number: the device's number, for the names of its workqueues
  *
  * Context: Process context. May sleep.
  * Return: the lanes, or ERR_PTR(-ENOMEM).
  */
-struct floop_lanes *floop_lanes_make(int number)
+struct floop_lanes *floop_lanes_alloc(int number)
 {
 	struct floop_lanes *lanes;
 	int cpu;
@@ -391,20 +391,20 @@ struct floop_lanes *floop_lanes_make(int number)
 		return ERR_PTR(-ENOMEM);
 	}
 	lanes->number = number;
-	lanes->make_again = jiffies;
+	lanes->wq_retry = jiffies;
 	for_each_possible_cpu(cpu)
 		lane_init(per_cpu_ptr(lanes->cpus, cpu), lanes,
 			  floop_worker_cpu);
 	lane_init(&lanes->writer, lanes, floop_worker_writer);
 	lane_init(&lanes->flusher, lanes, floop_worker_flusher);
-	mutex_init(&lanes->make_lock);
-	INIT_WORK(&lanes->make_work, make_work);
+	mutex_init(&lanes->wq_lock);
+	INIT_WORK(&lanes->wq_work, wq_work);
 	xa_init(&lanes->cgroups);
 	return lanes;
 }
 
 /* Workers of a lane without I/O are on their way out. */
-static void let_go(struct floop_lane *lane)
+static void lane_flush(struct floop_lane *lane)
 {
 	flush_work(&lane->work);
 	/* Pairs with atomic_dec_return_release() in read_work(). */
@@ -413,12 +413,12 @@ static void let_go(struct floop_lane *lane)
 }
 
 /**
- * floop_lanes_tidy() - take the lanes of cgroups away
+ * floop_lanes_remove_cgroups() - take the lanes of cgroups away
  * @lanes: the lanes, with no I/O in flight
  *
  * Context: Process context. May sleep.
  */
-void floop_lanes_tidy(struct floop_lanes *lanes)
+void floop_lanes_remove_cgroups(struct floop_lanes *lanes)
 {
 	struct floop_lane *lane;
 	unsigned long key;
@@ -428,9 +428,9 @@ void floop_lanes_tidy(struct floop_lanes *lanes)
 		return;
 	/* First all workers: that of any CPU's lane may hold a writer's @writing. */
 	for_each_possible_cpu(cpu)
-		let_go(per_cpu_ptr(lanes->cpus, cpu));
+		lane_flush(per_cpu_ptr(lanes->cpus, cpu));
 	xa_for_each(&lanes->cgroups, key, lane)
-		let_go(lane);
+		lane_flush(lane);
 	xa_for_each(&lanes->cgroups, key, lane) {
 		xa_erase(&lanes->cgroups, key);
 		kfree(lane);
@@ -439,7 +439,7 @@ void floop_lanes_tidy(struct floop_lanes *lanes)
 }
 
 /**
- * floop_lanes_free() - undo floop_lanes_make()
+ * floop_lanes_free() - undo floop_lanes_alloc()
  * @lanes: the lanes, with no I/O in flight
  *
  * Not for the last close of a device: that holds the disk's open_mutex, and to
@@ -452,11 +452,11 @@ void floop_lanes_free(struct floop_lanes *lanes)
 	int cpu;
 
 	for_each_possible_cpu(cpu)
-		let_go(per_cpu_ptr(lanes->cpus, cpu));
-	let_go(&lanes->writer);
-	let_go(&lanes->flusher);
-	floop_lanes_tidy(lanes);
-	cancel_work_sync(&lanes->make_work);
+		lane_flush(per_cpu_ptr(lanes->cpus, cpu));
+	lane_flush(&lanes->writer);
+	lane_flush(&lanes->flusher);
+	floop_lanes_remove_cgroups(lanes);
+	cancel_work_sync(&lanes->wq_work);
 	if (lanes->stale_wq)
 		destroy_workqueue(lanes->stale_wq);
 	if (lanes->wq)

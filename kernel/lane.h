@@ -57,9 +57,9 @@ struct floop_lane {
  * @wq: where the work of all of them runs, once it is made
  * @stale_wq: where mapped writes drop pages, once it is made; others wait for
  *	that, so nothing else runs there, and no other device's
- * @make_lock: held by who makes them
- * @make_work: makes them
- * @make_again: when to try it again, in jiffies, if memory was short
+ * @wq_lock: held by who makes them
+ * @wq_work: makes them
+ * @wq_retry: when to try it again, in jiffies, if memory was short
  * @number: the device's
  */
 struct floop_lanes {
@@ -71,9 +71,9 @@ struct floop_lanes {
 	struct workqueue_struct *wq;
 	struct workqueue_struct *stale_wq;
 	/* protects both pointers against a second maker */
-	struct mutex make_lock;
-	struct work_struct make_work;
-	unsigned long make_again;
+	struct mutex wq_lock;
+	struct work_struct wq_work;
+	unsigned long wq_retry;
 	int number;
 };
 
@@ -82,9 +82,9 @@ typedef void floop_lane_pass_t(struct floop_lane *lane,
 
 int floop_lane_init(void);
 void floop_lane_exit(void);
-struct floop_lanes *floop_lanes_make(int number);
-int floop_lanes_complete(struct floop_lanes *lanes);
-void floop_lanes_tidy(struct floop_lanes *lanes);
+struct floop_lanes *floop_lanes_alloc(int number);
+int floop_lanes_alloc_wqs(struct floop_lanes *lanes);
+void floop_lanes_remove_cgroups(struct floop_lanes *lanes);
 void floop_lanes_free(struct floop_lanes *lanes);
 void floop_lane_stale(struct floop_lanes *lanes, struct work_struct *work);
 void floop_lane_route(struct floop_io *io);

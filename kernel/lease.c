@@ -169,7 +169,7 @@ static int set_lease(struct floop_image *image)
 }
 
 /**
- * floop_lease_give_back() - drop the lease
+ * floop_lease_drop() - drop the lease
  * @image: the image; whether there is a lease on it or not
  *
  * kernel_setlease() and not vfs_setlease(): that asks whether the caller may
@@ -178,7 +178,7 @@ static int set_lease(struct floop_image *image)
  *
  * Context: Process context. May sleep, but waits for neither I/O nor memory.
  */
-void floop_lease_give_back(struct floop_image *image)
+void floop_lease_drop(struct floop_image *image)
 {
 	void *owner = image;
 
@@ -233,7 +233,7 @@ static bool nobody_is_inside(struct floop_image *image)
  * generic_add_lease() has the barrier.
  *
  * Context: Process context. Sleeps. floop_guard_break() may be called at once.
- * Return: %FLOOP_UNMAPPED_NOT, or why not; then floop_lease_give_back() is due.
+ * Return: %FLOOP_UNMAPPED_NOT, or why not; then floop_lease_drop() is due.
  */
 enum floop_unmapped floop_lease_take(struct floop_image *image)
 {

@@ -22,14 +22,14 @@ bool floop_map_default = true;
 /* Distances may be negative, the values in a tree may not. */
 #define BIAS		BIT_ULL(61)
 
-static void *to_entry(sector_t pos, sector_t disk)
+static void *to_entry(sector_t sector, sector_t disk)
 {
-	return xa_mk_value(disk - pos + BIAS);
+	return xa_mk_value(disk - sector + BIAS);
 }
 
-static sector_t to_disk(void *entry, sector_t pos)
+static sector_t to_disk(void *entry, sector_t sector)
 {
-	return xa_to_value(entry) - BIAS + pos;
+	return xa_to_value(entry) - BIAS + sector;
 }
 
 /**
@@ -40,32 +40,32 @@ static sector_t to_disk(void *entry, sector_t pos)
  */
 int floop_map_init(struct floop_map *map)
 {
-	map->hits = alloc_percpu(struct floop_map_hit);
-	if (!map->hits)
+	map->cached = alloc_percpu(struct floop_cached_extent);
+	if (!map->cached)
 		return -ENOMEM;
 	mt_init_flags(&map->tree, MT_FLAGS_USE_RCU);
 	mutex_init(&map->lock);
 	return 0;
 }
 
-static void remember(struct floop_map *map, sector_t first, sector_t end,
-		     sector_t away)
+static void cache_extent(struct floop_map *map, sector_t first, sector_t end,
+			 sector_t away)
 {
-	struct floop_map_hit *hit = get_cpu_ptr(map->hits);
+	struct floop_cached_extent *extent = get_cpu_ptr(map->cached);
 
-	hit->first = first;
-	hit->end = end;
-	hit->away = away;
-	put_cpu_ptr(map->hits);
+	extent->first = first;
+	extent->end = end;
+	extent->away = away;
+	put_cpu_ptr(map->cached);
 }
 
-/* There is no reader who could remember it again. */
-static void forget_hits(struct floop_map *map)
+/* There is no reader that could cache it again. */
+static void drop_cached(struct floop_map *map)
 {
 	int cpu;
 
 	for_each_possible_cpu(cpu)
-		per_cpu_ptr(map->hits, cpu)->end = 0;
+		per_cpu_ptr(map->cached, cpu)->end = 0;
 }
 
 /*
@@ -74,7 +74,7 @@ static void forget_hits(struct floop_map *map)
  * right. mte_dead_leaves() leaves untyped pointers in its slots, by which
  * mt_clear_meta() takes the last one for metadata: a wrong address is freed.
  */
-static void destroy(struct floop_map *map)
+static void map_destroy(struct floop_map *map)
 {
 	mt_clear_in_rcu(&map->tree);
 	mtree_destroy(&map->tree);
@@ -87,32 +87,32 @@ static void destroy(struct floop_map *map)
  */
 void floop_map_exit(struct floop_map *map)
 {
-	destroy(map);
+	map_destroy(map);
 	mutex_destroy(&map->lock);
-	free_percpu(map->hits);
+	free_percpu(map->cached);
 }
 
 /**
  * floop_map_find() - where is this sector?
  * @map: the map
- * @pos: a sector of the file
+ * @sector: a sector of the file
  * @disk: set to the disk's sector if it is mapped
- * @end: set to the first sector behind @pos that this is not true of any more
+ * @end: set to the first sector behind @sector that this is not true of any more
  *
  * Context: Under rcu_read_lock(), and in an epoch or with @map->lock held.
  * Return: whether it is mapped.
  */
-bool floop_map_find(struct floop_map *map, sector_t pos, sector_t *disk,
+bool floop_map_find(struct floop_map *map, sector_t sector, sector_t *disk,
 		    sector_t *end)
 {
-	MA_STATE(mas, &map->tree, pos, pos);
+	MA_STATE(mas, &map->tree, sector, sector);
 	void *entry = mas_walk(&mas);
 
 	*end = (sector_t)mas.last + 1 ?: mas.last;
 	if (!entry)
 		return false;
-	*disk = to_disk(entry, pos);
-	remember(map, mas.index, *end, *disk - pos);
+	*disk = to_disk(entry, sector);
+	cache_extent(map, mas.index, *end, *disk - sector);
 	return true;
 }
 
@@ -130,7 +130,7 @@ size_t floop_map_bytes(const struct floop_map *map)
 /**
  * floop_map_add() - map a range
  * @map: the map
- * @pos: its first sector in the file
+ * @sector: its first sector in the file
  * @nr: its length, in sectors
  * @disk: its first sector on the disk
  *
@@ -140,13 +140,13 @@ size_t floop_map_bytes(const struct floop_map *map)
  * ends a broken epoch, which others wait for, waits for the lock.
  * Return: 0; -ENOSPC for more than the bound on the map's memory; -ENOMEM.
  */
-int floop_map_add(struct floop_map *map, sector_t pos, sector_t nr,
+int floop_map_add(struct floop_map *map, sector_t sector, sector_t nr,
 		  sector_t disk)
 {
-	unsigned long first = pos, last = pos + nr - 1, extents = 1;
+	unsigned long first = sector, last = sector + nr - 1, extents = 1;
 	/* From one before to one behind: neighbours become one range. */
 	MA_STATE(mas, &map->tree, first - !!first, first - !!first);
-	void *entry = to_entry(pos, disk), *old;
+	void *entry = to_entry(sector, disk), *old;
 	sector_t sectors = nr;
 	int err;
 
@@ -183,8 +183,8 @@ int floop_map_add(struct floop_map *map, sector_t pos, sector_t nr,
  */
 void floop_map_clear(struct floop_map *map)
 {
-	destroy(map);
-	forget_hits(map);
+	map_destroy(map);
+	drop_cached(map);
 	WRITE_ONCE(map->extents, 0);
 	WRITE_ONCE(map->sectors, 0);
 }
@@ -192,17 +192,17 @@ void floop_map_clear(struct floop_map *map)
 /**
  * floop_map_remove() - unmap a range
  * @map: the map
- * @pos: its first sector in the file
+ * @sector: its first sector in the file
  * @nr: its length, in sectors
  *
  * Context: Process context, with @map->lock held, and no reader but us.
  * Doesn't wait for memory.
  * Return: false if there was no memory to unmap a part, and all is unmapped.
  */
-bool floop_map_remove(struct floop_map *map, sector_t pos, sector_t nr)
+bool floop_map_remove(struct floop_map *map, sector_t sector, sector_t nr)
 {
-	MA_STATE(mas, &map->tree, pos, pos);
-	unsigned long first = pos, last = pos + nr - 1;
+	MA_STATE(mas, &map->tree, sector, sector);
+	unsigned long first = sector, last = sector + nr - 1;
 	sector_t sectors = map->sectors;
 	long extents = map->extents;
 	void *old;
@@ -221,7 +221,7 @@ bool floop_map_remove(struct floop_map *map, sector_t pos, sector_t nr)
 	err = mtree_store_range(&map->tree, first, last, NULL,
 				GFP_NOWAIT | __GFP_NOWARN);
 	mt_set_in_rcu(&map->tree);
-	forget_hits(map);
+	drop_cached(map);
 	if (err) {
 		floop_map_clear(map);
 		return false;
@@ -234,14 +234,14 @@ bool floop_map_remove(struct floop_map *map, sector_t pos, sector_t nr)
 /**
  * floop_map_gap() - the next range that isn't mapped
  * @map: the map
- * @pos: where to look from, in sectors of the file; set to where the gap begins
+ * @sector: where to look from, in sectors of the file; set to where the gap begins
  * @limit: where to stop looking
  * @end: set to the end of the gap, at most @limit
  *
  * Context: Process context. Takes @map->lock.
  * Return: false if all up to @limit is mapped.
  */
-bool floop_map_gap(struct floop_map *map, sector_t *pos, sector_t limit,
+bool floop_map_gap(struct floop_map *map, sector_t *sector, sector_t limit,
 		   sector_t *end)
 {
 	bool mapped = true;
@@ -249,10 +249,10 @@ bool floop_map_gap(struct floop_map *map, sector_t *pos, sector_t limit,
 
 	mutex_lock(&map->lock);
 	rcu_read_lock();
-	while (mapped && *pos < limit) {
-		mapped = floop_map_find(map, *pos, &disk, end);
+	while (mapped && *sector < limit) {
+		mapped = floop_map_find(map, *sector, &disk, end);
 		if (mapped)
-			*pos = *end;
+			*sector = *end;
 		else
 			*end = min(*end, limit);
 	}

@@ -14,7 +14,7 @@
 #define FLOOP_NOWHERE	((sector_t)-1)
 
 /**
- * struct floop_map_hit - the last range that a CPU has found in the map
+ * struct floop_cached_extent - the last range that a CPU has found in the map
  * @first: its first sector in the file
  * @end: the first sector behind it
  * @away: how far it is to the disk's sector
@@ -22,7 +22,7 @@
  * The map may know of more by now. What it knows stays true for as long as there
  * are readers.
  */
-struct floop_map_hit {
+struct floop_cached_extent {
 	sector_t first;
 	sector_t end;
 	sector_t away;
@@ -31,14 +31,14 @@ struct floop_map_hit {
 /**
  * struct floop_map - where an image's sectors lie
  * @tree: by sector of the file; the entry is how far it is to the disk's sector
- * @hits: what was last found in it
+ * @cached: what was last found in it
  * @lock: held by who changes @tree
  * @extents: how many ranges there are
  * @sectors: how many sectors are mapped
  */
 struct floop_map {
 	struct maple_tree tree;
-	struct floop_map_hit __percpu *hits;
+	struct floop_cached_extent __percpu *cached;
 	/* held by who changes the tree; readers have RCU */
 	struct mutex lock;
 	unsigned long extents;
@@ -50,34 +50,34 @@ extern bool floop_map_default;
 
 int floop_map_init(struct floop_map *map);
 void floop_map_exit(struct floop_map *map);
-bool floop_map_find(struct floop_map *map, sector_t pos, sector_t *disk,
+bool floop_map_find(struct floop_map *map, sector_t sector, sector_t *disk,
 		    sector_t *end);
-int floop_map_add(struct floop_map *map, sector_t pos, sector_t nr,
+int floop_map_add(struct floop_map *map, sector_t sector, sector_t nr,
 		  sector_t disk);
-bool floop_map_remove(struct floop_map *map, sector_t pos, sector_t nr);
+bool floop_map_remove(struct floop_map *map, sector_t sector, sector_t nr);
 void floop_map_clear(struct floop_map *map);
-bool floop_map_gap(struct floop_map *map, sector_t *pos, sector_t limit,
+bool floop_map_gap(struct floop_map *map, sector_t *sector, sector_t limit,
 		   sector_t *end);
 size_t floop_map_bytes(const struct floop_map *map);
 
 /**
- * floop_map_hit() - are these sectors where this CPU found the last ones?
+ * floop_map_cached() - are these sectors where this CPU found the last ones?
  * @map: the map
- * @pos: the first one, in the file
+ * @sector: the first one, in the file
  * @nr: how many
  *
  * Context: Process context, in an epoch.
  * Return: the disk's sector; %FLOOP_NOWHERE if floop_map_find() has to say.
  */
-static inline sector_t floop_map_hit(struct floop_map *map, sector_t pos,
-				     sector_t nr)
+static inline sector_t floop_map_cached(struct floop_map *map, sector_t sector,
+					sector_t nr)
 {
-	struct floop_map_hit *hit = get_cpu_ptr(map->hits);
+	struct floop_cached_extent *extent = get_cpu_ptr(map->cached);
 	sector_t disk = FLOOP_NOWHERE;
 
-	if (likely(pos >= hit->first && pos + nr <= hit->end))
-		disk = pos + hit->away;
-	put_cpu_ptr(map->hits);
+	if (likely(sector >= extent->first && sector + nr <= extent->end))
+		disk = sector + extent->away;
+	put_cpu_ptr(map->cached);
 	return disk;
 }
 

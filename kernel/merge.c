@@ -22,26 +22,26 @@
  * tried without waiting. The vectors take memory; one may be as large as a huge
  * page, so their number says nothing of the bytes.
  */
-#define MOST_VECS	64U
-#define MOST_BYTES	SZ_256K
+#define MAX_VECS	64U
+#define MAX_BYTES	SZ_256K
 
 /**
- * struct join - a bio of the memory of several
+ * struct merged - a bio of the memory of several
  * @bio: in their place
  * @parts: their struct floop_io, by rising sector
  * @vecs: their memory
  */
-struct join {
+struct merged {
 	struct bio bio;
 	struct llist_node *parts;
 	struct bio_vec vecs[];
 };
 
-static bool may_join(struct floop_io *io)
+static bool may_merge(struct floop_io *io)
 {
 	return bio_op(io->bio) == REQ_OP_WRITE &&
 	       !(io->bio->bi_opf & (REQ_FUA | REQ_PREFLUSH)) &&
-	       !(io->flags & FLOOP_IO_ALONE) && !io->done;
+	       !(io->flags & FLOOP_IO_NOMERGE) && !io->done;
 }
 
 static bool follows(struct bio *bio, struct bio *next)
@@ -83,14 +83,14 @@ static bool has_gap(const struct bio_vec *vec, struct bio *bio)
  * What has failed together is tried again one by one: an error belongs to the
  * write that it befell, and the others may well succeed.
  */
-static void join_end(struct bio *bio)
+static void merged_end_io(struct bio *bio)
 {
-	struct join *join = container_of(bio, struct join, bio);
-	struct llist_node *node = join->parts;
+	struct merged *merged = container_of(bio, struct merged, bio);
+	struct llist_node *node = merged->parts;
 	bool done = bio->bi_status == BLK_STS_OK;
 
 	bio_uninit(bio);
-	kfree(join);
+	kfree(merged);
 	while (node) {
 		struct floop_io *io = llist_entry(node, struct floop_io, node);
 
@@ -98,48 +98,49 @@ static void join_end(struct bio *bio)
 		if (done) {
 			floop_io_end(io, BLK_STS_OK, NULL);
 		} else {
-			io->flags |= FLOOP_IO_ALONE;
+			io->flags |= FLOOP_IO_NOMERGE;
 			floop_worker_requeue(io);
 		}
 	}
 }
 
-static void add_vec(struct join *join, const struct bio_vec *vec)
+static void add_vec(struct merged *merged, const struct bio_vec *vec)
 {
-	struct bio_vec *end = &join->vecs[join->bio.bi_vcnt];
+	struct bio_vec *end = &merged->vecs[merged->bio.bi_vcnt];
 
-	if (join->bio.bi_vcnt && goes_on(end - 1, vec)) {
+	if (merged->bio.bi_vcnt && goes_on(end - 1, vec)) {
 		end[-1].bv_len += vec->bv_len;
 		return;
 	}
 	*end = *vec;
-	join->bio.bi_vcnt++;
+	merged->bio.bi_vcnt++;
 }
 
-static struct join *join_make(struct llist_node *parts, unsigned int nr)
+static struct merged *merged_alloc(struct llist_node *parts, unsigned int nr)
 {
 	struct bio *first = llist_entry(parts, struct floop_io, node)->bio;
 	struct floop_io *io;
-	struct join *join;
+	struct merged *merged;
 
-	join = kmalloc(struct_size(join, vecs, nr), GFP_NOWAIT | __GFP_NOWARN);
-	if (!join)
+	merged = kmalloc(struct_size(merged, vecs, nr),
+			 GFP_NOWAIT | __GFP_NOWARN);
+	if (!merged)
 		return NULL;
-	join->parts = parts;
-	bio_init(&join->bio, first->bi_bdev, join->vecs, nr, first->bi_opf);
-	bio_clone_blkg_association(&join->bio, first);
-	join->bio.bi_ioprio = first->bi_ioprio;
-	join->bio.bi_iter.bi_sector = first->bi_iter.bi_sector;
-	join->bio.bi_end_io = join_end;
+	merged->parts = parts;
+	bio_init(&merged->bio, first->bi_bdev, merged->vecs, nr, first->bi_opf);
+	bio_clone_blkg_association(&merged->bio, first);
+	merged->bio.bi_ioprio = first->bi_ioprio;
+	merged->bio.bi_iter.bi_sector = first->bi_iter.bi_sector;
+	merged->bio.bi_end_io = merged_end_io;
 	llist_for_each_entry(io, parts, node) {
 		struct bvec_iter iter;
 		struct bio_vec vec;
 
 		bio_for_each_bvec(vec, io->bio, iter)
-			add_vec(join, &vec);
-		join->bio.bi_iter.bi_size += io->bio->bi_iter.bi_size;
+			add_vec(merged, &vec);
+		merged->bio.bi_iter.bi_size += io->bio->bi_iter.bi_size;
 	}
-	return join;
+	return merged;
 }
 
 /**
@@ -151,19 +152,19 @@ static struct join *join_make(struct llist_node *parts, unsigned int nr)
  *
  * Context: A worker of the image. Doesn't sleep.
  * Return: the I/O to handle: @io itself if nothing goes on there, or if there is
- * no memory to join it.
+ * no memory to merge it.
  */
 struct floop_io *floop_merge(struct floop_io *io, struct llist_node **next)
 {
-	struct floop_io *last = io, *joined;
+	struct floop_io *last = io, *merged_io;
 	struct floop_image *image = io->image;
 	struct llist_node *node;
 	struct bio_vec end;
-	struct join *join;
+	struct merged *merged;
 	unsigned int nr = 0;
 	size_t bytes;
 
-	if (!*next || !may_join(io))
+	if (!*next || !may_merge(io))
 		return io;
 	bytes = io->bio->bi_iter.bi_size;
 	for (node = *next; node; node = node->next) {
@@ -171,17 +172,17 @@ struct floop_io *floop_merge(struct floop_io *io, struct llist_node **next)
 						     node);
 		unsigned int more;
 
-		if (!may_join(other) || !follows(last->bio, other->bio))
+		if (!may_merge(other) || !follows(last->bio, other->bio))
 			break;
 		bytes += other->bio->bi_iter.bi_size;
-		if (bytes > MOST_BYTES)
+		if (bytes > MAX_BYTES)
 			break;
 		if (last == io)
 			nr = count_vecs(io->bio, &end);
 		if (has_gap(&end, other->bio))
 			break;
 		more = count_vecs(other->bio, &end);
-		if (nr + more > MOST_VECS)
+		if (nr + more > MAX_VECS)
 			break;
 		nr += more;
 		last = other;
@@ -189,23 +190,23 @@ struct floop_io *floop_merge(struct floop_io *io, struct llist_node **next)
 	if (last == io)
 		return io;
 
-	joined = mempool_alloc(&image->ios, GFP_NOWAIT | __GFP_NOWARN);
-	if (!joined)
+	merged_io = mempool_alloc(&image->ios, GFP_NOWAIT | __GFP_NOWARN);
+	if (!merged_io)
 		return io;
 	last->node.next = NULL;
-	join = join_make(&io->node, nr);
-	if (!join) {
+	merged = merged_alloc(&io->node, nr);
+	if (!merged) {
 		last->node.next = node;
-		mempool_free(joined, &image->ios);
+		mempool_free(merged_io, &image->ios);
 		return io;
 	}
 	*next = node;
-	*joined = (struct floop_io) {
-		.bio = &join->bio,
+	*merged_io = (struct floop_io) {
+		.bio = &merged->bio,
 		.image = image,
-		.flags = FLOOP_IO_ALONE | FLOOP_IO_JOINED,
+		.flags = FLOOP_IO_NOMERGE | FLOOP_IO_MERGED,
 	};
 	percpu_ref_get(&image->dev->disk->queue->q_usage_counter);
-	trace_floop_io_join(image, &join->bio);
-	return joined;
+	trace_floop_io_join(image, &merged->bio);
+	return merged_io;
 }

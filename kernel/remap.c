@@ -27,7 +27,7 @@
 /* Mempool reserve of an image; without memory, more take the file path. */
 #define RESERVE		4
 /* A CPU keeps so many for its next I/O. KASAN wants to see them freed. */
-#define STOCK		(IS_ENABLED(CONFIG_KASAN) ? 0 : 32)
+#define FREE_LIST_MAX		(IS_ENABLED(CONFIG_KASAN) ? 0 : 32)
 
 static struct kmem_cache *remap_cache;
 
@@ -37,14 +37,14 @@ static struct kmem_cache *remap_cache;
  * @private: its bi_private
  * @bdev: its bi_bdev
  * @iter: its bi_iter
- * @frozen_out: it holds freeze protection of the image's file system
+ * @freeze_held: it holds freeze protection of the image's file system
  * @flushes: the disk's statistics will know of its flush; the disk below may have
  *	taken it out of the bio
  * @image: the image; of whose guard it holds a reference
  * @start: when it came, in jiffies, or 0: the disk's statistics don't know of it
  * @bio: the bio, if its end is left to @stale_work
  * @stale_work: ends it, where that can't be done at once
- * @next: in a CPU's stock: the one below
+ * @next: in a CPU's free_list: the one below
  * @depth: and how many there are, with this one
  */
 struct remap {
@@ -52,7 +52,7 @@ struct remap {
 	void *private;
 	struct block_device *bdev;
 	struct bvec_iter iter;
-	bool frozen_out;
+	bool freeze_held;
 	bool flushes;
 	struct floop_image *image;
 	unsigned long start;
@@ -68,15 +68,15 @@ struct remap {
  * take something out, one at a time: what is on top and what lies below it don't
  * change for them unless the top does.
  */
-static DEFINE_PER_CPU(struct remap *, stock);
+static DEFINE_PER_CPU(struct remap *, free_list);
 
-static struct remap *take(struct floop_image *image)
+static struct remap *remap_alloc(struct floop_image *image)
 {
 	struct remap *remap;
 
 	preempt_disable();
-	remap = this_cpu_read(stock);
-	while (remap && !this_cpu_try_cmpxchg(stock, &remap, remap->next))
+	remap = this_cpu_read(free_list);
+	while (remap && !this_cpu_try_cmpxchg(free_list, &remap, remap->next))
 		;
 	preempt_enable();
 	if (likely(remap))
@@ -84,23 +84,23 @@ static struct remap *take(struct floop_image *image)
 	return mempool_alloc(&image->remaps, GFP_NOWAIT | __GFP_NOWARN);
 }
 
-static bool put_in_stock(struct remap *remap)
+static bool free_list_push(struct remap *remap)
 {
 	struct remap *top;
 	bool fits;
 
 	preempt_disable();
-	top = this_cpu_read(stock);
+	top = this_cpu_read(free_list);
 	do {
 		remap->next = top;
 		remap->depth = top ? top->depth + 1 : 1;
-		fits = remap->depth <= STOCK;
-	} while (fits && !this_cpu_try_cmpxchg(stock, &top, remap));
+		fits = remap->depth <= FREE_LIST_MAX;
+	} while (fits && !this_cpu_try_cmpxchg(free_list, &top, remap));
 	preempt_enable();
 	return fits;
 }
 
-static inline void give_back(struct floop_image *image, struct remap *remap)
+static inline void remap_free(struct floop_image *image, struct remap *remap)
 {
 	/*
 	 * What is missing from the reserve goes there, for someone may wait for
@@ -109,42 +109,42 @@ static inline void give_back(struct floop_image *image, struct remap *remap)
 	 */
 	smp_rmb();
 	if (unlikely(!mempool_is_saturated(&image->remaps)) ||
-	    unlikely(!put_in_stock(remap)))
+	    unlikely(!free_list_push(remap)))
 		mempool_free(remap, &image->remaps);
 }
 
-static void empty_stock(void)
+static void free_lists_drain(void)
 {
 	struct remap *remap;
 	int cpu;
 
 	for_each_possible_cpu(cpu) {
-		while ((remap = per_cpu(stock, cpu))) {
-			per_cpu(stock, cpu) = remap->next;
+		while ((remap = per_cpu(free_list, cpu))) {
+			per_cpu(free_list, cpu) = remap->next;
 			kmem_cache_free(remap_cache, remap);
 		}
 	}
 }
 
-static inline void unprotect(struct remap *remap)
+static inline void remap_freeze_put(struct remap *remap)
 {
-	if (remap->frozen_out) {
+	if (remap->freeze_held) {
 		struct super_block *sb = file_inode(remap->image->file)->i_sb;
 
 		__sb_writers_acquired(sb, SB_FREEZE_WRITE);
 		sb_end_write(sb);
 	}
-	remap->frozen_out = false;
+	remap->freeze_held = false;
 }
 
 /* The reference of the guard is not given back by this. */
-static inline void forget(struct remap *remap)
+static inline void remap_release(struct remap *remap)
 {
-	unprotect(remap);
-	give_back(remap->image, remap);
+	remap_freeze_put(remap);
+	remap_free(remap->image, remap);
 }
 
-static void finish(struct bio *bio)
+static void remap_finish(struct bio *bio)
 {
 	struct remap *remap = bio->bi_private;
 
@@ -163,11 +163,11 @@ static void finish(struct bio *bio)
 		floop_io_count_flush(bio, remap->start);
 	if (unlikely(bio->bi_status))
 		floop_io_log_error(bio, bio->bi_status);
-	forget(remap);
+	remap_release(remap);
 	bio_endio(bio);
 }
 
-static bool is_stale(struct remap *remap, struct bio *bio)
+static bool remap_is_stale(struct remap *remap, struct bio *bio)
 {
 	return op_is_write(bio_op(bio)) &&
 	       floop_guard_has_pages(&remap->image->guard) &&
@@ -189,12 +189,12 @@ static void stale_work(struct work_struct *work)
 
 	/* With the guard held, memory may not be waited for by I/O to us. */
 	memflags = memalloc_noio_save();
-	if (is_stale(remap, remap->bio))
+	if (remap_is_stale(remap, remap->bio))
 		floop_cache_drop_range(remap->image, pos,
 				       remap->iter.bi_size);
 	memalloc_noio_restore(memflags);
 	floop_window(FLOOP_WINDOW_END);
-	finish(remap->bio);
+	remap_finish(remap->bio);
 	percpu_ref_put(&guard->users);
 }
 
@@ -203,16 +203,16 @@ static void remap_end(struct bio *bio)
 	struct remap *remap = bio->bi_private;
 	struct floop_guard *guard = &remap->image->guard;
 
-	if (unlikely(is_stale(remap, bio)) ||
+	if (unlikely(remap_is_stale(remap, bio)) ||
 	    floop_window_is_open(FLOOP_WINDOW_END)) {
 		/* The disk has it: don't keep a freeze waiting for pages. */
-		unprotect(remap);
+		remap_freeze_put(remap);
 		remap->bio = bio;
 		INIT_WORK(&remap->stale_work, stale_work);
 		floop_lane_stale(remap->image->lanes, &remap->stale_work);
 		return;
 	}
-	finish(bio);
+	remap_finish(bio);
 	/*
 	 * Last: without it the image may be gone, and with it the bio set that
 	 * the bio came from.
@@ -224,7 +224,7 @@ static void remap_end(struct bio *bio)
  * A write keeps the file system below from being frozen, as every write to it
  * does. Returns false where it is frozen, or not to be written to any more.
  */
-static bool protect(struct floop_image *image)
+static bool remap_freeze_get(struct floop_image *image)
 {
 	struct super_block *sb = file_inode(image->file)->i_sb;
 
@@ -258,8 +258,8 @@ static bool may_split(struct bio *bio)
  * system: to wait for some, with a reference of the guard, would be to wait for
  * bios that do.
  */
-static struct bio *split(struct floop_image *image, struct bio *bio,
-			 sector_t nr)
+static struct bio *remap_split(struct floop_image *image, struct bio *bio,
+			       sector_t nr)
 {
 	struct bio *front = bio_split(bio, nr, GFP_NOWAIT | __GFP_NOWARN,
 				      &image->splits);
@@ -272,20 +272,21 @@ static struct bio *split(struct floop_image *image, struct bio *bio,
 }
 
 /* A bio that isn't all where the last ones were; it is cut to what is alike. */
-static noinline sector_t find(struct floop_image *image, struct bio **bio,
-			      sector_t pos)
+static noinline sector_t remap_find(struct floop_image *image, struct bio **bio,
+				    sector_t sector)
 {
 	struct bio *front;
 	sector_t disk, end;
 	bool mapped;
 
 	rcu_read_lock();
-	mapped = floop_map_find(&image->guard.map, pos, &disk, &end);
+	mapped = floop_map_find(&image->guard.map, sector, &disk, &end);
 	rcu_read_unlock();
 	if (!mapped)
-		floop_fill_missed(image, pos);
-	if (end - pos < bio_sectors(*bio)) {
-		front = may_split(*bio) ? split(image, *bio, end - pos) : NULL;
+		floop_fill_missed(image, sector);
+	if (end - sector < bio_sectors(*bio)) {
+		front = may_split(*bio) ?
+			remap_split(image, *bio, end - sector) : NULL;
 		if (!front)
 			return FLOOP_NOWHERE;
 		*bio = front;
@@ -294,18 +295,18 @@ static noinline sector_t find(struct floop_image *image, struct bio **bio,
 }
 
 /* The disk's sector for a bio, or FLOOP_NOWHERE. A flush has no place. */
-static sector_t place(struct floop_image *image, struct bio **bio)
+static sector_t remap_place(struct floop_image *image, struct bio **bio)
 {
-	sector_t pos = (image->offset >> SECTOR_SHIFT) +
+	sector_t sector = (image->offset >> SECTOR_SHIFT) +
 		       (*bio)->bi_iter.bi_sector;
 	sector_t nr = bio_sectors(*bio), disk;
 
 	if (!nr)
 		return 0;
-	disk = floop_map_hit(&image->guard.map, pos, nr);
+	disk = floop_map_cached(&image->guard.map, sector, nr);
 	if (likely(disk != FLOOP_NOWHERE))
 		return disk;
-	return find(image, bio, pos);
+	return remap_find(image, bio, sector);
 }
 
 /*
@@ -313,7 +314,7 @@ static sector_t place(struct floop_image *image, struct bio **bio)
  * may go through the file system and wait there for who broke the lease, who
  * waits for us to drain. So what is mapped of it has an end of its own.
  */
-static struct bio *unchain(struct floop_image *image, struct bio *bio)
+static struct bio *remap_unchain(struct floop_image *image, struct bio *bio)
 {
 	struct bio *clone = bio_alloc_clone(bio->bi_bdev, bio,
 					    GFP_NOWAIT | __GFP_NOWARN,
@@ -326,8 +327,8 @@ static struct bio *unchain(struct floop_image *image, struct bio *bio)
 	return clone;
 }
 
-static void submit(struct floop_image *image, struct bio *bio,
-		   struct remap *remap, sector_t disk)
+static void remap_submit(struct floop_image *image, struct bio *bio,
+			 struct remap *remap, sector_t disk)
 {
 	remap->end_io = bio->bi_end_io;
 	remap->private = bio->bi_private;
@@ -388,27 +389,27 @@ bool floop_remap(struct floop_image *image, struct bio **bio)
 	if (op_is_write(opf) && image->is_bdev && bio_sectors(*bio) &&
 	    unlikely(disk_refuses(image)))
 		goto unmapped;
-	disk = place(image, bio);
+	disk = remap_place(image, bio);
 	if (disk == FLOOP_NOWHERE)
 		goto unmapped;
 
 	/* Not with the guard held: the file path may wait for memory. */
-	remap = take(image);
+	remap = remap_alloc(image);
 	if (unlikely(!remap))
 		goto unmapped;
 	remap->image = image;
-	remap->frozen_out = op_is_write(opf) && !image->is_bdev &&
+	remap->freeze_held = op_is_write(opf) && !image->is_bdev &&
 			    bio_sectors(*bio) &&
 			    floop_rule_holds(FLOOP_RULE_FREEZE);
-	if (remap->frozen_out && !protect(image)) {
-		give_back(image, remap);
+	if (remap->freeze_held && !remap_freeze_get(image)) {
+		remap_free(image, remap);
 		goto unmapped;
 	}
 	if (unlikely(bio_flagged(*bio, BIO_CHAIN))) {
-		struct bio *clone = unchain(image, *bio);
+		struct bio *clone = remap_unchain(image, *bio);
 
 		if (!clone) {
-			forget(remap);
+			remap_release(remap);
 			goto unmapped;
 		}
 		*bio = clone;
@@ -418,7 +419,7 @@ bool floop_remap(struct floop_image *image, struct bio **bio)
 		floop_io_check_policy(image->dev);
 	}
 	floop_window(FLOOP_WINDOW_SUBMIT);
-	submit(image, *bio, remap, disk);
+	remap_submit(image, *bio, remap, disk);
 	return true;
 
 unmapped:
@@ -427,12 +428,12 @@ unmapped:
 }
 
 /**
- * floop_remap_make() - prepare an image's reserves
+ * floop_remap_init_image() - prepare an image's reserves
  * @image: the image
  *
  * Return: 0 or -ENOMEM.
  */
-int floop_remap_make(struct floop_image *image)
+int floop_remap_init_image(struct floop_image *image)
 {
 	int err;
 
@@ -446,10 +447,10 @@ int floop_remap_make(struct floop_image *image)
 }
 
 /**
- * floop_remap_free() - undo floop_remap_make()
+ * floop_remap_exit_image() - undo floop_remap_init_image()
  * @image: the image; no I/O is in flight
  */
-void floop_remap_free(struct floop_image *image)
+void floop_remap_exit_image(struct floop_image *image)
 {
 	bioset_exit(&image->splits);
 	mempool_exit(&image->remaps);
@@ -473,6 +474,6 @@ int floop_remap_init(void)
  */
 void floop_remap_exit(void)
 {
-	empty_stock();
+	free_lists_drain();
 	kmem_cache_destroy(remap_cache);
 }

@@ -122,7 +122,7 @@ void floop_rw_end(struct floop_io *io, long result, struct bio_list *batch)
 			return;
 		}
 		if (floop_direct_is_refusal(io->image, result) &&
-		    !(io->flags & FLOOP_IO_JOINED)) {
+		    !(io->flags & FLOOP_IO_MERGED)) {
 			floop_direct_refused(io);
 			return;
 		}

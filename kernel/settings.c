@@ -320,7 +320,7 @@ int floop_settings_set_direct(struct floop_device *dev, bool direct)
 	if (direct && image->rules.refused) {
 		/* It may have another mind by now. */
 		image->rules.refused = false;
-		floop_direct_try(image);
+		floop_direct_probe(image);
 	}
 	/* What is dirty in the page cache is written before it is passed by. */
 	if (direct)

@@ -51,7 +51,8 @@ static ssize_t dio_reason_show(struct device *ddev,
 					     queue_logical_block_size(dev->disk->queue));
 		if (!dev->want_direct)
 			verdict = FLOOP_DIRECT_OFF;
-		len = floop_direct_say(dev->image, verdict, buf, PAGE_SIZE - 1);
+		len = floop_direct_describe(dev->image, verdict, buf,
+					    PAGE_SIZE - 1);
 		buf[len++] = '\n';
 	}
 	spin_unlock(&dev->image_lock);
@@ -141,7 +142,7 @@ static ssize_t _name##_show(struct device *ddev,			\
 static DEVICE_ATTR_RO(_name)
 
 /* The words that docs/command.md lists. */
-static const char *say(enum floop_unmapped why_not)
+static const char *unmapped_text(enum floop_unmapped why_not)
 {
 	static const char * const words[] = {
 		[FLOOP_UNMAPPED_NOT]		= "mapped",
@@ -178,7 +179,7 @@ static u64 count(struct floop_image *image, bool mapped)
 IMAGE_ATTR_RO(mapped, "%d",
 	      floop_guard_why_not(image) == FLOOP_UNMAPPED_NOT);
 IMAGE_ATTR_RO(mapped_reason, "%s",
-	      say(floop_guard_why_not(image)));
+	      unmapped_text(floop_guard_why_not(image)));
 /* One file, as memory.stat of a cgroup: each takes its time at an attach. */
 IMAGE_ATTR_RO(stat,
 	      "mapped_bytes %llu\n"

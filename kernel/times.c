@@ -43,28 +43,28 @@ void floop_times_touch(struct floop_image *image)
 }
 
 /**
- * floop_times_settle() - bring the times of the image up to date
+ * floop_times_sync() - bring the times of the image up to date
  * @image: the image; no mapped I/O is in flight
  *
  * Context: Process context. Sleeps.
  */
-void floop_times_settle(struct floop_image *image)
+void floop_times_sync(struct floop_image *image)
 {
 	floop_times_touch(image);
 	flush_delayed_work(&image->times.work);
 }
 
 /**
- * floop_times_make() - prepare an image's times
+ * floop_times_init_image() - prepare an image's times
  * @image: the image
  */
-void floop_times_make(struct floop_image *image)
+void floop_times_init_image(struct floop_image *image)
 {
 	INIT_DELAYED_WORK(&image->times.work, times_work);
 }
 
 /**
- * floop_times_free() - undo floop_times_make()
+ * floop_times_exit_image() - undo floop_times_init_image()
  * @image: the image; no I/O is in flight, and none comes
  *
  * The file system may have been frozen when mapping ended. If it still is, the
@@ -72,7 +72,7 @@ void floop_times_make(struct floop_image *image)
  *
  * Context: Process context. Sleeps.
  */
-void floop_times_free(struct floop_image *image)
+void floop_times_exit_image(struct floop_image *image)
 {
-	floop_times_settle(image);
+	floop_times_sync(image);
 }

@@ -21,10 +21,10 @@ struct floop_times {
 	struct delayed_work work;
 };
 
-void floop_times_make(struct floop_image *image);
-void floop_times_free(struct floop_image *image);
+void floop_times_init_image(struct floop_image *image);
+void floop_times_exit_image(struct floop_image *image);
 void floop_times_touch(struct floop_image *image);
-void floop_times_settle(struct floop_image *image);
+void floop_times_sync(struct floop_image *image);
 
 /**
  * floop_times_are_due() - is there something to bring up to date?

@@ -20,7 +20,7 @@
  *  - No mapped write is in flight while the file system is frozen: freezer().
  *  - When a mapped write ends, no page of the page cache is older: io().
  *  - An epoch has a lease, and the state changes as guard_enter() allows:
- *    begin_epoch(), enter().
+ *    guard_begin_epoch(), enter().
  *  - Nothing touches the image once it is freed: touch(). Nobody uses
  *    dev->image when it is NULL: store().
  *  - Everything ends: each I/O, open, change, freeze, stop and close. Then no
@@ -486,7 +486,7 @@ proctype io(byte n) {
 			fi
 		}
 #if FREEZES && !defined(NO_FREEZE)
-		/* protect() */
+		/* remap_freeze_get() */
 		atomic {
 			if
 			:: freezing -> flight[n] = NONE; goto unmapped
@@ -695,7 +695,7 @@ inline wait_again() {
 	begin_queued = begin_queued || wanted
 }
 
-/* floop_fill_again(), under map.lock. A detach may have freed the bitmap. */
+/* floop_fill_restart(), under map.lock. A detach may have freed the bitmap. */
 inline fill_again() {
 #ifdef OLD_TODO
 	assert(todo)
@@ -717,7 +717,7 @@ inline clear_map() {
 	unlock(map_lock)
 }
 
-inline give_up() {
+inline guard_give_up() {
 	give_lease_back();
 	clear_map();
 	atomic {
@@ -729,8 +729,8 @@ inline give_up() {
 	}
 }
 
-/* The two halves of begin_epoch(), each under guard->lock. */
-inline begin_epoch() {
+/* The two halves of guard_begin_epoch(), each under guard->lock. */
+inline guard_begin_epoch() {
 	atomic {
 		can_lock;
 		touch();
@@ -822,8 +822,8 @@ end:	do
 			fi
 		}
 		if
-		:: ok -> begin_epoch()
-		:: else -> give_up()
+		:: ok -> guard_begin_epoch()
+		:: else -> guard_give_up()
 		fi;
 out:		atomic { ok = false; begin_runs = false }
 	od
@@ -868,8 +868,8 @@ end:	do
 			fi
 		}
 		if
-		:: ok -> begin_epoch()
-		:: else -> give_up()
+		:: ok -> guard_begin_epoch()
+		:: else -> guard_give_up()
 		fi;
 out:		atomic { ok = false; resume_runs = false }
 	od
@@ -1177,7 +1177,7 @@ inline guard_start() {
 	atomic { can_lock; wait_again() }
 }
 
-/* floop_image_close(), floop_guard_free() */
+/* floop_image_close(), floop_guard_exit_image() */
 inline image_close() {
 	guard_stop();
 	atomic { pages_queued = false }
