@@ -142,7 +142,7 @@ void floop_cache_drop_range(struct floop_image *image, loff_t pos, size_t size)
 	}
 	filemap_set_wb_err(mapping, -EIO);
 	/* Have the next flush ask the file system. */
-	WRITE_ONCE(image->unsynced, 1);
+	WRITE_ONCE(image->sync, FLOOP_UNSYNCED);
 }
 
 static struct floop_image *another_of(struct address_space *mapping)

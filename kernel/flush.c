@@ -62,12 +62,12 @@ int floop_flush(struct llist_node *node)
 		llist_entry(node, struct floop_io, node)->image;
 	int err;
 
-	WRITE_ONCE(image->unsynced, 2);
+	WRITE_ONCE(image->sync, FLOOP_SYNCING);
 	/* What is seen to be written after this is not durable by the fsync. */
 	smp_mb();
 	err = make_durable(image);
 	if (!err)
-		cmpxchg(&image->unsynced, 2, 0);
+		cmpxchg(&image->sync, FLOOP_SYNCING, FLOOP_SYNCED);
 	floop_times_touch(image);
 	if (err) {
 		floop_flush_fail(node, err);

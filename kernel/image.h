@@ -33,6 +33,18 @@ struct floop_counts {
 };
 
 /**
+ * enum floop_sync - whether what went through the file system is durable
+ * @FLOOP_SYNCED: all of it; a flush is the disk's alone
+ * @FLOOP_UNSYNCED: some may not be; a flush is an fsync
+ * @FLOOP_SYNCING: an fsync makes it durable, and nothing has come since
+ */
+enum floop_sync {
+	FLOOP_SYNCED,
+	FLOOP_UNSYNCED,
+	FLOOP_SYNCING,
+};
+
+/**
  * struct floop_image - a file, and what serves I/O to it
  * @file: the file; our reference
  * @sync_file: another descriptor of it, for fsyncs that nobody asked for; NULL
@@ -58,8 +70,7 @@ struct floop_counts {
  * @refused_work: does it
  * @gfp_mask: what memory the page cache of the file took before it was an image
  * @restricted: in the list of images
- * @unsynced: 0 if all that went through the file system is durable; 1 if not; 2
- *	while it is being made so
+ * @sync: whether what went through the file system is durable
  * @guard: whether the map may be believed
  * @fill: what is to be put into the map
  * @times: whether the file's times are right
@@ -93,7 +104,7 @@ struct floop_image {
 	struct work_struct refused_work;
 	gfp_t gfp_mask;
 	struct list_head restricted;
-	int unsynced;
+	enum floop_sync sync;
 	struct floop_guard guard;
 	struct floop_fill fill;
 	struct floop_times times;

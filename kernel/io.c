@@ -194,8 +194,8 @@ static void note_write(struct floop_image *image, struct bio *bio, bool failed)
 {
 	/* Pairs with smp_mb() in floop_flush(): before it, or seen by it. */
 	smp_mb();
-	if (READ_ONCE(image->unsynced) != 1)
-		WRITE_ONCE(image->unsynced, 1);
+	if (READ_ONCE(image->sync) != FLOOP_UNSYNCED)
+		WRITE_ONCE(image->sync, FLOOP_UNSYNCED);
 	if (bio_op(bio) == REQ_OP_WRITE && !failed)
 		floop_fill_wrote(image, (image->offset >> SECTOR_SHIFT) +
 				 bio->bi_iter.bi_sector, bio_sectors(bio));

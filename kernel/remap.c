@@ -381,7 +381,7 @@ bool floop_remap(struct floop_image *image, struct bio **bio)
 		goto unmapped;
 	}
 	/* What the file system has written it also has to make durable. */
-	if ((opf & REQ_PREFLUSH) && READ_ONCE(image->unsynced) &&
+	if ((opf & REQ_PREFLUSH) && READ_ONCE(image->sync) != FLOOP_SYNCED &&
 	    floop_rule_holds(FLOOP_RULE_FLUSH))
 		goto unmapped;
 	if ((opf & REQ_NOWAIT) && !bdev_nowait(guard->disk))
