@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Attaching a device (LOOP_CONFIGURE, LOOP_SET_FD), putting another image in
- * place (LOOP_CHANGE_FD), and detaching it (LOOP_CLR_FD, autoclear). The order
- * of the checks is the in-tree driver's: it decides which errno a caller sees.
+ * Attach a device (LOOP_CONFIGURE, LOOP_SET_FD), replace its image
+ * (LOOP_CHANGE_FD), and detach it (LOOP_CLR_FD, autoclear). The checks come in
+ * the in-tree driver's order, which decides which errno a caller sees.
  */
 #include <linux/blkdev.h>
 #include <linux/file.h>
@@ -21,9 +21,9 @@
 			 LO_FLAGS_PARTSCAN | LO_FLAGS_DIRECT_IO)
 
 /*
- * Held while images on other devices of ours are looked at, and while a device's
- * image changes under such a look. Inside a device's lock, and only shortly:
- * nothing that a file system may keep waiting is done under it.
+ * Held to look at the images of other devices of ours, and to change a device's
+ * image, so that no look sees half a change. Nests inside a device's lock.
+ * Nothing under it waits for a file system.
  */
 static DEFINE_MUTEX(topology_lock);
 
@@ -37,7 +37,7 @@ static int check_cycle(struct file *file, struct floop_device *dev)
 	return err;
 }
 
-/* Who may lie on another device of ours shares no workqueue with it. */
+/* A device that may lie on another one of ours shares no workqueue with it. */
 static int prepare_lanes(struct floop_image *image)
 {
 	return floop_image_is_on_hardware(image) ? 0 :
@@ -156,7 +156,7 @@ int floop_attach(struct floop_device *dev, blk_mode_t mode,
 	/* The device's own: the caller has it open, so this can't fail. */
 	__module_get(THIS_MODULE);
 
-	/* Nobody who has the device to himself sees it change. */
+	/* An exclusive opener must not see the device change. */
 	if (!exclusive) {
 		err = bd_prepare_to_claim(bdev, floop_attach, NULL);
 		if (err)
@@ -189,7 +189,7 @@ int floop_attach(struct floop_device *dev, blk_mode_t mode,
 	scan = dev->flags & LO_FLAGS_PARTSCAN;
 	mutex_unlock(&dev->lock);
 
-	/* The image has its own: the lease can't be had before this is gone. */
+	/* The image has its own; this one would keep the lease away. */
 	fput(file);
 	if (scan)
 		floop_settings_scan(dev);
@@ -244,7 +244,7 @@ static struct floop_image *exchange_image(struct floop_device *dev,
 	disk_force_media_change(dev->disk);
 	lim = queue_limits_start_update(q);
 	memflags = floop_freeze_queue(q);
-	/* Again, for another device's image may have changed, too. */
+	/* Check again: another device's image may have changed, too. */
 	mutex_lock(&topology_lock);
 	err = floop_image_check_cycle(file, dev);
 	if (!err) {
@@ -253,7 +253,7 @@ static struct floop_image *exchange_image(struct floop_device *dev,
 		set_image(dev, new);
 	}
 	mutex_unlock(&topology_lock);
-	/* What direct I/O asks for only: nothing that can be refused. */
+	/* Only the limits of direct I/O have changed: they can't be refused. */
 	queue_limits_commit_update(q, &lim);
 	floop_unfreeze_queue(q, memflags);
 	if (err) {
@@ -265,7 +265,7 @@ static struct floop_image *exchange_image(struct floop_device *dev,
 }
 
 /**
- * floop_change_fd() - put another image of the same size in place
+ * floop_change_fd() - replace the image by another one of the same size
  * @dev: a read-only device
  * @fd: the descriptor of the other image
  *
@@ -314,8 +314,8 @@ int floop_change_fd(struct floop_device *dev, int fd)
  * floop_detach_later() - detach at the last close
  * @dev: the device
  *
- * The caller has the device open, so it is never detached here and now. If
- * nobody else has, nobody else opens it any more.
+ * The caller has the device open, so it isn't detached at once. If nobody else
+ * has it open, it can't be opened any more.
  *
  * Context: Process context. Takes the device's lock.
  * Return: 0; -ENXIO, -EINTR.
@@ -341,8 +341,8 @@ int floop_detach_later(struct floop_device *dev)
  * floop_detach() - detach
  * @dev: a device in %FLOOP_RUNDOWN
  *
- * Context: The last close, with the disk's open_mutex held: there is no opener,
- * no I/O, and nobody to configure the device.
+ * Context: The last close, with the disk's open_mutex held: there are no
+ * openers and no I/O, and nobody configures the device.
  */
 void floop_detach(struct floop_device *dev)
 {
@@ -351,8 +351,8 @@ void floop_detach(struct floop_device *dev)
 	int err;
 
 	/*
-	 * Whoever is in mapping_store() has the device's lock, or waits for it:
-	 * they leave before the lock is taken here, and nobody comes any more.
+	 * A task in mapping_store() has the device's lock, or waits for it:
+	 * this waits for it to leave, before the lock is taken here.
 	 */
 	floop_sysfs_remove(dev);
 	mutex_lock(&dev->lock);

@@ -18,7 +18,7 @@ int floop_change_fd(struct floop_device *dev, int fd);
 int floop_detach_later(struct floop_device *dev);
 void floop_detach(struct floop_device *dev);
 
-/* close.c: the image is let go at the last close */
+/* close.c: the image is closed after the last close of the device */
 void floop_close(struct floop_image *image);
 
 #endif /* FLOOP_ATTACH_H */

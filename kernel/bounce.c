@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Direct I/O for memory that it can't take as it is: file systems make bios of
- * memory that is aligned to less than the disk's DMA engine wants. It goes
- * through a buffer of the image's own, a piece at a time, one I/O at a time:
- * slow, but without allocation. (Buffered I/O is no way out: next to direct I/O
- * to the rest of the same page it loses data.)
+ * Direct I/O for memory that isn't aligned as the disk's DMA engine wants it:
+ * file systems submit such bios. The data goes through a buffer of the image's
+ * own, a piece at a time and one I/O at a time: slow, but without allocation.
+ * (Buffered I/O is no way out: next to direct I/O to the rest of the same page
+ * it loses data.)
  *
- * Hardly any I/O needs it. So an image whose disk is one of hardware, which waits
- * for no other device of ours, takes a page when it does; all such images share
- * the reserve of one.
+ * Hardly any I/O needs it. So an image on hardware, which waits for no other
+ * device of ours, allocates a page when an I/O needs one; all such images share
+ * a reserve of one page.
  */
 #include <linux/bvec.h>
 #include <linux/fs.h>
@@ -72,7 +72,7 @@ void floop_bounce(struct floop_io *io)
 	struct page *page;
 	void *bounce;
 
-	/* However long it is frozen: the reserve isn't ours meanwhile. */
+	/* Before taking the buffer: others need it during a long freeze. */
 	if (write && !image->is_bdev)
 		file_start_write(image->file);
 	mutex_lock(&image->bounce_lock);
@@ -94,7 +94,7 @@ void floop_bounce(struct floop_io *io)
 		floop_rw_end(io, ret, NULL);
 		return;
 	}
-	/* Ends what was done here as one call to the file system would. */
+	/* End all that was done here as one call to the file system would. */
 	ret = size - before;
 	io->done = before;
 	floop_rw_end(io, ret, NULL);
@@ -123,6 +123,8 @@ int floop_bounce_init_image(struct floop_image *image)
 /**
  * floop_bounce_exit_image() - undo floop_bounce_init_image()
  * @image: the image; no I/O is in flight
+ *
+ * Context: Process context. May sleep.
  */
 void floop_bounce_exit_image(struct floop_image *image)
 {
@@ -132,8 +134,9 @@ void floop_bounce_exit_image(struct floop_image *image)
 }
 
 /**
- * floop_bounce_init() - set up what images share
+ * floop_bounce_init() - set up the shared reserve
  *
+ * Context: Process context. May sleep.
  * Return: 0 or -ENOMEM.
  */
 int floop_bounce_init(void)
@@ -143,6 +146,8 @@ int floop_bounce_init(void)
 
 /**
  * floop_bounce_exit() - undo floop_bounce_init()
+ *
+ * Context: Process context. May sleep.
  */
 void floop_bounce_exit(void)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The image's page cache. Direct I/O and mapped I/O go past it, so what is dirty
- * in it is written, and what is clean is dropped, before either begins; and
- * nothing that mapped I/O has gone past may stay in it (FLOOP_RULE_CACHE).
+ * The image's page cache. Direct I/O and mapped I/O go past it, so its dirty
+ * pages are written, and its clean ones dropped, before either begins. No page
+ * that a mapped write has gone past may stay (FLOOP_RULE_CACHE).
  */
 #include <linux/delay.h>
 #include <linux/fs.h>
@@ -28,8 +28,7 @@ static DEFINE_MUTEX(restricted_lock);
  * floop_cache_write_back() - write what is dirty in the page cache to the disk
  * @image: the image
  *
- * What fails here is not lost for the next flush of the device: the errors stay
- * where they were noted.
+ * Errors are kept for the next flush of the device.
  *
  * Context: Process context. Sleeps.
  * Return: 0 or an errno.
@@ -47,8 +46,8 @@ int floop_cache_write_back(struct floop_image *image)
  * floop_cache_write_pieces() - write back while the guard wants an epoch
  * @image: the image
  *
- * In pieces, so that who stops the guard meanwhile doesn't wait for all of a
- * large image. What goes wrong is left to the fsync that follows.
+ * In pieces, so that stopping the guard meanwhile doesn't wait for all of a
+ * large image. The fsync that follows reports errors.
  *
  * Context: Process context. Sleeps.
  */
@@ -97,7 +96,7 @@ int floop_cache_invalidate(struct floop_image *image)
  * floop_cache_drop() - write back and drop all pages
  * @image: the image
  *
- * Without metadata: our own changes zero parts of blocks in the page cache.
+ * Data only: our own changes zero parts of blocks in the page cache.
  *
  * Context: Process context. Sleeps.
  * Return: false if a page stays.
@@ -110,14 +109,14 @@ bool floop_cache_drop(struct floop_image *image)
 }
 
 /**
- * floop_cache_drop_range() - drop what a mapped write has gone past
+ * floop_cache_drop_range() - drop the pages that a mapped write has gone past
  * @image: the image, with a reference of the epoch held
  * @pos: where the write began, in bytes of the file
  * @size: how long it was, in bytes
  *
  * A page that is dirty doesn't go. In an epoch, or in a pause, it is ours: a
- * write that ext4 can't do directly (into a hole of a file without extents) is in
- * the page cache for a moment. Once the epoch is broken it may be another
+ * write that ext4 can't do directly (into a hole of a file without extents) is
+ * in the page cache for a moment. Once the epoch is broken it may be another
  * writer's, whose write has collided with ours: both are told at their next
  * flush, as after any direct write (dio_warn_stale_pagecache()). Not by
  * mapping_set_error(), which would fail reads.

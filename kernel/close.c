@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Letting go of an image at the last close of its device. The block layer holds
- * the disk's open_mutex there, for which everybody waits who looks at the
- * device, and the guard may be in the middle of an fsync. So a worker waits for
- * that, and the device is free meanwhile.
+ * Close an image at the last close of its device. The block layer holds the
+ * disk's open_mutex there, which everybody needs who looks at the device, and
+ * the guard may be in the middle of an fsync. So a worker waits for the guard,
+ * and the device is free meanwhile.
  *
- * Who detaches a device unmounts the image's file system next, or the module
- * goes. They wait for the worker, too, but only for a while, without any lock, and
- * if they let themselves be killed: on their way back to user space, where the
- * files that they have closed are released. They are the last to let go of the
- * image's files. If that unmounts its file system, because it was unmounted lazily,
- * it is done before they are back; and neither they nor the worker have to wait
- * for files of others (flush_delayed_fput()).
+ * A task that detaches a device unmounts the image's file system next, or
+ * unloads the module. So it waits for the worker, too: for a while, without any
+ * lock, and not if it is killed. It waits on its way back to user space, where
+ * the files that it has closed are released, and drops the last references to
+ * the image's files there. If the image's file system was unmounted lazily, it
+ * is unmounted before the task is back; and neither the task nor the worker has
+ * to wait for the files of others (flush_delayed_fput()).
  */
 #include <linux/anon_inodes.h>
 #include <linux/blkdev.h>
@@ -29,10 +29,10 @@
 #include "image.h"
 #include "names.h"
 
-/* A disk that has not written a piece of an image by then is out of order. */
+/* A disk that hasn't written a piece of an image by then is out of order. */
 #define WAIT_MOST	(10 * HZ)
 
-/* Where to wait for a worker. Not in struct closing: who has waited frees that. */
+/* Wait here for a worker. Not in struct closing, which the waiter may free. */
 static DECLARE_WAIT_QUEUE_HEAD(closed);
 
 /**
@@ -41,7 +41,8 @@ static DECLARE_WAIT_QUEUE_HEAD(closed);
  * @file: its file
  * @sync_file: its other file, or NULL
  * @work: waits until it isn't
- * @refs: the work, and whoever waits for it; the last one releases the files
+ * @refs: the work and the task that waits for it; the last one releases the
+ *	files
  */
 struct closing {
 	struct floop_image *image;
@@ -71,8 +72,8 @@ static void close_work(struct work_struct *work)
 	floop_image_close(closing->image);
 	put_disk(disk);
 	/*
-	 * Who waits may unload the module next. floop_image_exit() waits for the
-	 * rest of this.
+	 * The task that waits may unload the module next. floop_image_exit()
+	 * waits for the rest of this work.
 	 */
 	module_put(THIS_MODULE);
 	if (!put_closing(closing))
@@ -84,19 +85,19 @@ static bool is_last(struct closing *closing)
 	return refcount_read(&closing->refs) == 1;
 }
 
-/* Who has been killed, and exits by now, hears of no other signal. */
+/* A killed task that exits by now sees no other signal. */
 static bool is_killed(void)
 {
 	return current->flags & PF_EXITING &&
 	       (current->exit_code & 0x7f) == SIGKILL;
 }
 
-/* The release of a file that has been made for that. */
+/* The release of a file that was opened for this. */
 static int wait_closed(struct inode *inode, struct file *file)
 {
 	struct closing *closing = file->private_data;
 
-	/* A kernel thread goes on to release other files. */
+	/* A kernel thread has other files to release. */
 	if (!(current->flags & PF_KTHREAD) && !is_killed())
 		wait_event_killable_timeout(closed, is_last(closing),
 					    WAIT_MOST);
@@ -109,7 +110,7 @@ static const struct file_operations wait_fops = {
 	.release = wait_closed,
 };
 
-/* Without memory for the file nobody waits. */
+/* Without memory for the file, don't wait. */
 static void wait_on_return(struct closing *closing)
 {
 	struct file *file;
@@ -123,7 +124,7 @@ static void wait_on_return(struct closing *closing)
 }
 
 /**
- * floop_close() - let go of an image without waiting for its file system
+ * floop_close() - close an image without waiting for its file system
  * @image: the image of a device that nobody has open; no I/O is in flight
  *
  * Context: Process context, with the disk's open_mutex held. Waits for the file
@@ -148,9 +149,9 @@ void floop_close(struct floop_image *image)
 		closing->sync_file = get_file(image->sync_file);
 	refcount_set(&closing->refs, 2);
 	INIT_DELAYED_WORK(&closing->work, close_work);
-	/* The image keeps to its device until it is closed. */
+	/* The image refers to its device until it is closed. */
 	get_device(disk_to_dev(image->dev->disk));
-	/* The caller's, who has the device open, is there as well. */
+	/* This can't fail: the caller has the device open. */
 	__module_get(THIS_MODULE);
 	floop_background_queue(&closing->work, 0);
 	wait_on_return(closing);

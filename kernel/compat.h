@@ -4,8 +4,8 @@
  * version that ended it, or the option. Nothing else in the driver asks for
  * either.
  *
- * FLOOP_* come from Kbuild, which looks into the kernel's headers: distributions
- * take changes into kernels of older versions. A kernel that has
+ * FLOOP_* come from Kbuild, which looks into the kernel's headers:
+ * distributions take changes into kernels of older versions. A kernel that has
  * lm_open_conflict() calls it without looking whether it is there
  * (FLOOP_LEASE_OPEN_CONFLICT).
  */
@@ -44,7 +44,7 @@ static inline void floop_unfreeze_queue(struct request_queue *q,
 #endif
 }
 
-/* 7.0 has bdev_rot(), 7.1 no bdev_nonrot() any more. */
+/* 7.0 has bdev_rot(), 7.1 has no bdev_nonrot(). */
 static inline bool floop_bdev_rotational(struct block_device *bdev)
 {
 #ifdef FLOOP_BDEV_ROT

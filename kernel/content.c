@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What an image's content says of the sectors it was made for. Direct I/O on a
- * disk with 4096-byte sectors needs a device with such sectors; but a partition
+ * The sector size that an image's content was made for. Direct I/O on a disk
+ * with 4096-byte sectors needs a device with such sectors. But a partition
  * table counts in the sectors that it was written with, and a file system won't
- * mount on larger ones than its blocks. An image that worked on the in-tree
- * driver, in sectors of 512 bytes, has to work here: larger ones are chosen for
- * content only that is known to take them. That leaves out what others lie in
+ * mount on sectors larger than its blocks. An image that worked on the in-tree
+ * driver, in sectors of 512 bytes, has to work here, so larger sectors are only
+ * for content that is known to work with them. That leaves out containers
  * (LUKS, LVM, md, bcache), for they pass on the sectors that they are given.
  */
 #include <linux/fs.h>
@@ -17,7 +17,7 @@
 
 #define HEAD_SIZE	4096
 
-/* Where what we look for lies in the head of an image, in bytes. */
+/* The places of magic numbers and sizes in the head of an image, in bytes. */
 #define XFS_SECTOR_SIZE		102	/* be16, after "XFSB" at 0 */
 #define FAT_SECTOR_SIZE		11	/* le16, after a jump at 0 */
 #define FAT_CLUSTER_SECTORS	13	/* u8 */
@@ -49,7 +49,7 @@ static bool text_at(struct floop_image *image, loff_t pos, const char *text)
 	       !memcmp(buf, text, len);
 }
 
-/* The superblock of an array doesn't overwrite what was there before it. */
+/* The superblock of an array doesn't overwrite what was at the front before. */
 static bool is_md(struct floop_image *image, const u8 *head)
 {
 	u8 magic[4];
@@ -72,9 +72,9 @@ static bool is_btrfs_of(struct floop_image *image, loff_t offset,
 }
 
 /*
- * A boot sector of FAT or NTFS, as fat_read_bpb() tells one? Boot code may begin
- * with a jump, too: grub-install puts one ahead of what is there, which on many
- * a disk is the code that parted has written.
+ * Is it a boot sector of FAT or NTFS? Checks as fat_read_bpb() does, for boot
+ * code may begin with a jump, too: grub-install puts one ahead of the code that
+ * parted has written on many a disk.
  */
 static bool has_parameters(const u8 *head)
 {
@@ -135,9 +135,9 @@ static bool head_takes(struct floop_image *image, const u8 *head,
  * @block_size: the logical block size that the device would get, in bytes
  *
  * Knows GPT, FAT, exFAT and NTFS, ext2 to ext4, xfs, btrfs, squashfs, erofs and
- * swap. What it doesn't know, or can't read, wasn't.
+ * swap. Content that it doesn't know, or can't read, wasn't.
  *
- * Context: Process context. Reads the image.
+ * Context: Process context. Sleeps: it reads the image.
  * Return: true if the content is known, and blocks of @block_size are fine.
  */
 bool floop_content_takes(struct floop_image *image, unsigned int block_size)

@@ -52,8 +52,9 @@ static struct miscdevice control_node = {
 };
 
 /**
- * floop_control_register() - make the control node
+ * floop_control_register() - register the control node
  *
+ * Context: Module init. May sleep.
  * Return: 0 or an errno.
  */
 int floop_control_register(void)
@@ -62,7 +63,9 @@ int floop_control_register(void)
 }
 
 /**
- * floop_control_unregister() - take the control node away
+ * floop_control_unregister() - remove the control node
+ *
+ * Context: Module exit. May sleep.
  */
 void floop_control_unregister(void)
 {

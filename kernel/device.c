@@ -140,6 +140,7 @@ static const struct block_device_operations floop_fops = {
  * floop_device_of() - the floop device behind a block device
  * @bdev: any block device, a partition of ours included
  *
+ * Context: Any.
  * Return: the device, or NULL where @bdev belongs to another driver.
  */
 struct floop_device *floop_device_of(struct block_device *bdev)
@@ -150,7 +151,7 @@ struct floop_device *floop_device_of(struct block_device *bdev)
 }
 
 /**
- * floop_device_add() - make a device
+ * floop_device_add() - add a device
  * @number: its number, or a negative one for the first that is free
  *
  * Context: Process context. May sleep; takes the registry's lock.
@@ -161,7 +162,7 @@ int floop_device_add(int number)
 {
 	struct queue_limits lim = {
 		.features	= BLK_FEAT_NOWAIT | BLK_FEAT_IO_STAT,
-		/* what the in-tree driver says: 1280 KiB; larger bios work, too */
+		/* as the in-tree driver: 1280 KiB; larger bios work, too */
 		.max_hw_sectors	= 2560,
 	};
 	struct floop_device *dev;
@@ -203,7 +204,7 @@ int floop_device_add(int number)
 
 	err = add_disk(disk);
 	if (err)
-		goto err_put;	/* floop_free_disk() is for disks that were added */
+		goto err_put;	/* floop_free_disk() is for added disks */
 	registry_list(dev);
 	return number;
 
@@ -218,8 +219,9 @@ err_free:
 }
 
 /*
- * Claim a device for removal: true if it has neither image nor opener. Takes the
- * disk's open_mutex, as every open does, so that nobody opens it afterwards.
+ * Claim a device for removal: true if it has neither image nor opener. Takes
+ * the disk's open_mutex, as every open does, so that nobody opens it
+ * afterwards.
  */
 static bool device_retire(struct floop_device *dev)
 {
@@ -307,8 +309,9 @@ void floop_device_remove_all(void)
 
 /**
  * floop_device_set_partitions() - how many minors a device takes
- * @max_part: the module parameter; rounded up to what is used
+ * @max_part: the module parameter; rounded up to the number in use
  *
+ * Context: Module init.
  * Return: 0, or -EINVAL where the block layer has no room for so many.
  */
 int floop_device_set_partitions(int *max_part)
@@ -325,6 +328,7 @@ int floop_device_set_partitions(int *max_part)
 /**
  * floop_device_scans_always() - are partitions looked for on every device?
  *
+ * Context: Any.
  * Return: true with the module parameter max_part.
  */
 bool floop_device_scans_always(void)
@@ -335,6 +339,7 @@ bool floop_device_scans_always(void)
 /**
  * floop_device_limit() - the most devices that there can be
  *
+ * Context: Any.
  * Return: a number of devices.
  */
 int floop_device_limit(void)
@@ -346,6 +351,7 @@ int floop_device_limit(void)
  * floop_device_index() - the number of the device that a device number names
  * @devt: a device number of our major
  *
+ * Context: Any.
  * Return: the number.
  */
 int floop_device_index(dev_t devt)
@@ -354,9 +360,10 @@ int floop_device_index(dev_t devt)
 }
 
 /**
- * floop_device_register_major() - take the block major
+ * floop_device_register_major() - register the block major
  * @probe: called for the open of a node that has no disk yet, or NULL
  *
+ * Context: Module init. May sleep.
  * Return: 0 or an errno.
  */
 int floop_device_register_major(void (*probe)(dev_t devt))
@@ -370,7 +377,9 @@ int floop_device_register_major(void (*probe)(dev_t devt))
 }
 
 /**
- * floop_device_unregister_major() - give the block major back
+ * floop_device_unregister_major() - undo floop_device_register_major()
+ *
+ * Context: Module exit. May sleep.
  */
 void floop_device_unregister_major(void)
 {

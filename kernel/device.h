@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A floop device: the disk that users see, and what they asked of it. What it
- * is attached to is its image (image.h).
+ * A floop device: the disk that users see, and its settings. The image
+ * (image.h) is the file that it is attached to.
  */
 #ifndef FLOOP_DEVICE_H
 #define FLOOP_DEVICE_H
@@ -18,7 +18,7 @@ struct floop_lanes;
  * enum floop_state - where a device is in its life
  * @FLOOP_UNBOUND: no image; LOOP_CONFIGURE and LOOP_SET_FD take it from here
  * @FLOOP_BOUND: attached to an image
- * @FLOOP_RUNDOWN: to be detached by its last close, not to be opened any more
+ * @FLOOP_RUNDOWN: detached by its last close; can't be opened any more
  * @FLOOP_DELETING: the disk is going away
  */
 enum floop_state {
@@ -32,26 +32,26 @@ enum floop_state {
  * struct floop_device - one /dev/floopN
  * @number: N
  * @disk: the gendisk
- * @lock: held by everything that configures the device, and by the last close
- *	while it takes the image away; inside the disk's open_mutex
+ * @lock: held to configure the device, and by the last close while it takes the
+ *	image away; nests inside the disk's open_mutex
  * @state: changes under @lock, but for the last close, when nobody else has
  *	the device, and for %FLOOP_DELETING, which is set under the disk's
  *	open_mutex; read without a lock
- * @image: where I/O goes, NULL while unbound; changes under @lock and
- *	@image_lock, and with the queue frozen or nobody having the device open.
- *	Read by I/O (in the queue's usage counter), under @lock, under
- *	@image_lock, and by the look for cycles (see docs/design.md)
- * @lanes: the way to the workers; made for the first image, and kept
- * @image_lock: @image against readers of sysfs, who hold nothing else
+ * @image: the image, NULL while unbound; changes under @lock and @image_lock,
+ *	and with the queue frozen, or the device closed. Read by I/O (in the
+ *	queue's usage counter), under @lock, under @image_lock, and by the look
+ *	for cycles (see docs/design.md)
+ * @lanes: the lanes; allocated for the first image, and kept
+ * @image_lock: protects @image against readers of sysfs, who hold no other lock
  * @flags: LO_FLAGS_*
  * @size_limit: bytes of the image to show, 0 for all
  * @want_direct: direct I/O wherever the image allows it; the default
- * @asked_direct: somebody asked for it in so many words
- * @want_mapping: I/O goes straight to the disk wherever the guard allows it
+ * @asked_direct: the user asked for direct I/O
+ * @want_mapping: I/O is mapped wherever the guard allows it
  * @user_block_size: the user chose the logical block size
  * @name: the name that came with LOOP_SET_STATUS, for LOOP_GET_STATUS
- * @policy_told: the log says that io.latency has no effect
- * @has_sysfs: the loop/ group is there, to be taken away again
+ * @policy_told: the warning that io.latency has no effect is logged
+ * @has_sysfs: the loop/ group is there
  * @listed: the control node may find the device; under the registry's lock
  */
 struct floop_device {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Whether I/O to an image can be direct. It is wherever the image allows it,
- * unless LOOP_SET_DIRECT_IO turned it off, or the module was told to wait until
- * it is asked for: no second copy in the page cache, and a flush below finds
- * nothing to write back.
+ * unless LOOP_SET_DIRECT_IO has turned it off, or the module's parameter wants
+ * it only where it is asked for. Direct I/O leaves no second copy in the page
+ * cache, and a flush below finds nothing to write back.
  *
- * Where a file system doesn't say what direct I/O to a file asks for, that it has
- * direct I/O is a promise. overlayfs makes it for every file, and the file system
- * below may refuse; minix refuses all of it. So a direct read is tried there
- * before any I/O counts on it, and where one is refused later, I/O is buffered
- * from then on.
+ * A file system that doesn't state the rules of direct I/O to a file may refuse
+ * it all the same. overlayfs has direct I/O for every file, and the file system
+ * below may refuse; minix refuses all of it. So try a direct read there before
+ * any I/O depends on it; where one is refused later, I/O is buffered from then
+ * on.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -28,10 +28,10 @@
 #include "image.h"
 #include "io.h"
 
-/* The module's parameter: I/O is direct only where somebody asks for it. */
+/* The module's parameter direct=asked: only where the user asks for it. */
 bool floop_direct_only_asked;
 
-/* The largest alignment to try where a file system doesn't say which it wants. */
+/* The largest alignment to try where a file system doesn't state it. */
 #define MAX_ALIGN	4096U
 
 static void rules_from_disk(struct block_device *bdev,
@@ -68,14 +68,14 @@ static void rules_from_file(struct file *file, struct floop_direct_rules *rules)
 }
 
 /**
- * floop_direct_learn() - what direct I/O to a file asks for
+ * floop_direct_learn() - get the rules of direct I/O to a file
  * @file: the file
  * @rules: filled in
  *
  * From STATX_DIOALIGN, as in statx(2): an alignment of 0 means that there is no
- * direct I/O to this file. File systems that don't say get by with what the
- * disk below asks for, or 512 bytes without one; most of those want memory to be
- * aligned as positions are.
+ * direct I/O to this file. For file systems that don't state it, take the
+ * logical block size of the disk below, or 512 bytes without a disk; most of
+ * them want memory to be aligned as positions are.
  *
  * Context: Process context. May sleep.
  */
@@ -91,7 +91,7 @@ void floop_direct_learn(struct file *file, struct floop_direct_rules *rules)
 	rules->claimed = rules->align;
 }
 
-/* A direct read or write that somebody waits for. */
+/* A direct read or write that is waited for. */
 struct direct_wait {
 	struct kiocb iocb;
 	struct completion done;
@@ -107,13 +107,13 @@ static void direct_done(struct kiocb *iocb, long result)
 }
 
 /**
- * floop_direct_io() - a direct read or write, and wait for it
+ * floop_direct_io() - direct read or write, and wait for it
  * @how: the file, position, priority and flags
  * @iter: the memory; its direction says which it is
  *
- * As asynchronous I/O. A synchronous iocb would do on most file systems, but
- * overlayfs and FUSE's passthrough hand only what preadv2() knows of its flags
- * to the file below, which IOCB_DIRECT is not: the I/O would be buffered.
+ * It is asynchronous I/O below. A synchronous iocb would do on most file
+ * systems, but overlayfs and FUSE's passthrough hand on only the flags that
+ * preadv2() knows, and IOCB_DIRECT is none of them: the I/O would be buffered.
  *
  * Context: Process context. Sleeps. For a write, freeze protection is held.
  * Return: bytes, or an errno.
@@ -152,15 +152,15 @@ static bool is_refused(struct floop_image *image, unsigned int align)
 }
 
 /**
- * floop_direct_probe() - see whether a file system keeps its promise
- * @image: an image that nothing uses yet; its rules are corrected
+ * floop_direct_probe() - try direct reads, and correct the rules
+ * @image: an image without I/O in flight
  *
- * Where it refuses, larger blocks are tried, and then there is no direct I/O. The
- * other way round, xfs asks for whole blocks of a file that has ever shared some,
- * and takes the disk's sectors nevertheless.
+ * If a read is refused, try larger blocks; if they are refused, there is no
+ * direct I/O. xfs, on the other hand, states whole blocks for a file that has
+ * ever shared some, and takes the disk's sectors nevertheless.
  *
- * Context: Process context. Reads the image, unless its file system says what it
- * asks for.
+ * Context: Process context. Sleeps: it reads the image, unless the file system
+ * states the rules.
  */
 void floop_direct_probe(struct floop_image *image)
 {
@@ -187,8 +187,9 @@ void floop_direct_probe(struct floop_image *image)
 /**
  * floop_direct_is_refusal() - has the file system refused direct I/O?
  * @image: the image
- * @result: what it has answered to a read or a write
+ * @result: its answer to a read or a write, in bytes or as a negative errno
  *
+ * Context: Any.
  * Return: true if the same I/O may succeed when it is buffered.
  */
 bool floop_direct_is_refusal(const struct floop_image *image, long result)
@@ -197,11 +198,11 @@ bool floop_direct_is_refusal(const struct floop_image *image, long result)
 }
 
 /**
- * floop_direct_refused() - do an I/O again when I/O isn't direct any more
+ * floop_direct_refused() - do an I/O again once I/O is buffered
  * @io: a read or a write that has been refused; gone afterwards
  *
  * Buffered I/O beside direct I/O to the same page loses data, so all I/O in
- * flight has to end first; this one isn't in flight until then.
+ * flight has to end first. This one doesn't count as in flight until then.
  *
  * Context: Any, interrupts included.
  */
@@ -222,7 +223,7 @@ void floop_direct_refused(struct floop_io *io)
 }
 
 /**
- * floop_direct_give_up() - go on without direct I/O, for good
+ * floop_direct_give_up() - go on with buffered I/O, for good
  * @work: the image's refused_work
  *
  * Context: Process context. Freezes the queue.
@@ -237,8 +238,8 @@ void floop_direct_give_up(struct work_struct *work)
 	struct bio *bio;
 
 	/*
-	 * What is mapped is direct, and a frozen queue doesn't wait for it. A disk
-	 * has no epochs: it stays mapped.
+	 * Mapped I/O is direct, and freezing the queue doesn't wait for it. A
+	 * disk has no epochs: it stays mapped.
 	 */
 	noio = memalloc_noio_save();
 	if (!image->is_bdev)
@@ -270,6 +271,7 @@ void floop_direct_give_up(struct work_struct *work)
  * @image: the image
  * @block_size: the logical block size of the device, in bytes
  *
+ * Context: Any.
  * Return: %FLOOP_DIRECT_OK or the reason why not.
  */
 enum floop_direct floop_direct_check(const struct floop_image *image,
@@ -295,10 +297,11 @@ enum floop_direct floop_direct_check(const struct floop_image *image,
 /**
  * floop_direct_describe() - put a verdict in words
  * @image: the image
- * @verdict: what floop_direct_check() found
+ * @verdict: the result of floop_direct_check()
  * @buf: where to
- * @size: of @buf, in bytes
+ * @size: the size of @buf, in bytes
  *
+ * Context: Any.
  * Return: the length of the text.
  */
 int floop_direct_describe(const struct floop_image *image,
@@ -334,11 +337,11 @@ int floop_direct_describe(const struct floop_image *image,
 }
 
 /**
- * floop_direct_decide() - turn direct I/O on where it can be and may be
+ * floop_direct_decide() - turn direct I/O on or off
  * @dev: the device
  * @image: its image
  * @block_size: its logical block size, in bytes
- * @asked: someone asked for direct I/O in so many words, and is told why not
+ * @asked: the user asked for direct I/O: log it if that can't be
  *
  * Context: Process context, with the device's lock held; no I/O in flight.
  */

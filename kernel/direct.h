@@ -16,14 +16,14 @@ struct kiocb;
 struct work_struct;
 
 /**
- * struct floop_direct_rules - what direct I/O to a file asks for
+ * struct floop_direct_rules - the rules of direct I/O to a file
  * @odirect: the file system has direct I/O
- * @file_can: it has it for this file, too
- * @stated: it says of this file what it asks for
- * @refused: it says so, and refuses direct I/O all the same
- * @align: what position and length are multiples of, in bytes
- * @claimed: the same, as the file system says it
- * @mem_mask: the bits of an address that must be 0
+ * @file_can: it has direct I/O for this file, too
+ * @stated: it states the rules of this file (STATX_DIOALIGN)
+ * @refused: it has refused direct I/O all the same
+ * @align: the alignment of position and length, in bytes
+ * @claimed: the @align that the file system states
+ * @mem_mask: the bits of a memory address that must be 0
  */
 struct floop_direct_rules {
 	bool odirect;
@@ -38,10 +38,10 @@ struct floop_direct_rules {
 /**
  * enum floop_direct - whether I/O can be direct
  * @FLOOP_DIRECT_OK: it can
- * @FLOOP_DIRECT_OFF: LOOP_SET_DIRECT_IO turned it off
- * @FLOOP_DIRECT_NO_ODIRECT: the file system has none
+ * @FLOOP_DIRECT_OFF: LOOP_SET_DIRECT_IO turned it off, or nobody asked for it
+ * @FLOOP_DIRECT_NO_ODIRECT: the file system has no direct I/O
  * @FLOOP_DIRECT_NOT_THIS_FILE: it has, but not for this file
- * @FLOOP_DIRECT_REFUSED: it says it has, and refuses it
+ * @FLOOP_DIRECT_REFUSED: it claims to have it, and refuses it
  * @FLOOP_DIRECT_OFFSET: the device begins between two blocks
  * @FLOOP_DIRECT_BLOCK_SIZE: the device's blocks are smaller, or no multiple
  */

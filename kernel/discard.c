@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Discard and write-zeroes: holes in the image, or zeroed ranges of it. What is
- * discarded reads as zeroes.
+ * Discard and write-zeroes: they punch holes into the image, or zero ranges of
+ * it. A discarded range reads as zeroes.
  */
 #include <linux/blkdev.h>
 #include <linux/falloc.h>
@@ -14,15 +14,15 @@
 #include "rules.h"
 
 /*
- * Not vfs_fallocate(): fanotify may keep that waiting for a process, which may
- * wait for memory, which may wait for us.
+ * Don't call vfs_fallocate(): fanotify may have it wait for a process, which
+ * may wait for memory, which may wait for us.
  */
 static int discard_range(struct floop_image *image, int mode, loff_t pos,
 			 loff_t size)
 {
 	struct inode *inode = image->file->f_mapping->host;
 
-	/* What vfs_fallocate() refuses: the kernel knows where swap space is. */
+	/* As vfs_fallocate(): the kernel knows the blocks of swap space. */
 	if (READ_ONCE(inode->i_flags) & (S_IMMUTABLE | S_APPEND | S_SWAPFILE))
 		return -EPERM;
 	return image->file->f_op->fallocate(image->file,
@@ -50,8 +50,8 @@ static int discard_guarded(struct floop_image *image, int mode, loff_t pos,
  * floop_discard() - discard a range, or fill it with zeroes
  * @io: REQ_OP_DISCARD or REQ_OP_WRITE_ZEROES
  *
- * A file system that can't do it is asked once: the queue's limits then say so,
- * and the block layer writes zeroes where that will do.
+ * A file system that can't do it is asked once. Then the queue's limits say so,
+ * and the block layer writes zeroes where that is enough.
  *
  * Context: A worker of the image, in its reclaim scope. Sleeps.
  */
@@ -71,7 +71,7 @@ void floop_discard(struct floop_io *io)
 		floop_io_end(io, BLK_STS_NOTSUPP, NULL);
 		return;
 	}
-	/* As a write: what is no longer there has not been zeroed. */
+	/* As a write: the file system zeroes nothing behind its end. */
 	if (pos + bio->bi_iter.bi_size > i_size_read(file->f_mapping->host)) {
 		floop_io_end(io, BLK_STS_IOERR, NULL);
 		return;
@@ -90,12 +90,11 @@ void floop_discard(struct floop_io *io)
 }
 
 /**
- * floop_discard_unsupported() - take what the file system can't do out of the
- * queue's limits
+ * floop_discard_unsupported() - clear the queue's limits for unsupported modes
  * @work: the image's unsupported_work
  *
- * Not from the I/O that found out: limits change under a frozen queue, and that
- * waits for all I/O.
+ * The I/O that has found out can't do this: limits change under a frozen queue,
+ * and freezing waits for all I/O.
  *
  * Context: Process context. Sleeps.
  */

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Filling the map. What may be mapped is what the file system has allocated,
- * written, and made durable: it is looked up in an epoch, an fsync makes it
- * durable, and if it is still the same epoch, it is true and goes into the map.
+ * Filling the map. A block may be mapped when the file system has allocated and
+ * written it, and when that is durable. So blocks are looked up in an epoch, an
+ * fsync makes them durable, and if it is still the same epoch after that, they
+ * go into the map.
  *
- * The file is looked at in chunks, the ones near to what was missed last first.
- * A chunk is looked at again when something in it has been written through the
- * file system.
+ * The file is looked up in chunks, beginning near the last miss. A chunk is
+ * looked up again when something in it has been written through the file
+ * system.
  */
 #include <linux/bitmap.h>
 #include <linux/blkdev.h>
@@ -23,11 +24,11 @@
 #define MIN_CHUNK_SHIFT	13U	/* 4 MiB */
 #define MAX_CHUNKS		BIT(18)
 #define BATCH			512
-/* How many blocks to ask for before what was found goes into the map. */
+/* The most blocks to look up before the batch goes into the map. */
 #define MAX_LOOKS		BIT(15)
-/* How long what was written through the file system waits for the next. */
+/* How long to wait for the next write after one through the file system. */
 #define WROTE_LINGERS		msecs_to_jiffies(200)
-/* How long to leave a file system alone that has failed, the first time. */
+/* How long to leave a file system alone that has failed. */
 #define BACKOFF_FIRST		HZ
 #define BACKOFF_LAST		(60 * HZ)
 
@@ -46,8 +47,8 @@ struct batch {
 };
 
 /*
- * Whole blocks only: what is left in the last one behind the end of the file is
- * zeroed through the page cache, which mapped I/O goes past.
+ * Whole blocks only: the file system zeroes the last one behind the end of the
+ * file through the page cache, which mapped I/O goes past.
  */
 static sector_t file_sectors(struct floop_image *image)
 {
@@ -57,7 +58,7 @@ static sector_t file_sectors(struct floop_image *image)
 	       SECTOR_SHIFT;
 }
 
-/* Returns false if there is no room for it. */
+/* Returns false if there is no room in the batch. */
 static bool batch_add(struct batch *batch, sector_t sector, sector_t nr,
 		      sector_t disk)
 {
@@ -77,8 +78,8 @@ static bool batch_add(struct batch *batch, sector_t sector, sector_t nr,
 }
 
 /*
- * Where the file system says that a block is; false where it is not allocated,
- * not written, or not to be written to in place. In file system blocks.
+ * Ask the file system where a block is, in file system blocks. Returns false if
+ * it is not allocated, not written, or can't be overwritten in place.
  *
  * Block by block, on xfs as well: its map_blocks() answers by extent, but warns
  * if a page of the file is in use by anyone (WARN_ON_ONCE() in
@@ -101,7 +102,7 @@ static sector_t seek(struct batch *batch, sector_t sector, int whence)
 			   max_t(sector_t, sector, found >> SECTOR_SHIFT);
 }
 
-/* What is known of holes is true until something is written, or changed. */
+/* Holes and data end where they did, until something is written or changed. */
 static void forget_old_seeks(struct floop_fill *fill)
 {
 	unsigned long wrote = READ_ONCE(fill->wrote);
@@ -111,13 +112,13 @@ static void forget_old_seeks(struct floop_fill *fill)
 		fill->data_end = 0;
 		fill->seen = wrote;
 	}
-	/* What was written by then, the file system finds. */
+	/* The file system finds what was written by then. */
 	smp_rmb();
 }
 
 /*
- * Where data begins, at @sector or behind it; FLOOP_NOWHERE if there is none. The
- * answer is kept: to find it, the file system walks over all the holes and
+ * Where data begins, at @sector or behind it; FLOOP_NOWHERE if there is none.
+ * Keep the answer: to find it, the file system walks over all the holes and
  * unwritten extents that come before, and would do so again for the next chunk.
  */
 static sector_t next_data(struct batch *batch, sector_t sector)
@@ -134,7 +135,7 @@ static sector_t next_data(struct batch *batch, sector_t sector)
 	return fill->gap_end;
 }
 
-/* Where a hole begins behind @sector, where there is data. Kept likewise. */
+/* Where a hole begins behind @sector, which is data. Kept likewise. */
 static sector_t next_hole(struct batch *batch, sector_t sector)
 {
 	struct floop_fill *fill = &batch->image->fill;
@@ -167,10 +168,10 @@ static bool look_up_gap(struct batch *batch, sector_t sector, sector_t end,
 
 			batch->looks++;
 			/*
-			 * There is data, and it doesn't say where: so it is
-			 * with all of a file that has been reflinked, and of a
-			 * realtime one. Or it is being written, and the chunk
-			 * will be looked at again.
+			 * The file system doesn't say where its data is, as for
+			 * all of a file that has been reflinked, and of a
+			 * realtime one. Or the data is being written, and the
+			 * chunk will be looked up again.
 			 */
 			if (!find_block(inode, block, &disk))
 				return true;
@@ -202,7 +203,7 @@ static bool look_up_chunk(struct batch *batch, unsigned int shift,
 	return true;
 }
 
-/* The next chunk to look at, from the one that was missed last. */
+/* The next chunk to look up, beginning at the last miss. */
 static unsigned long next_chunk(struct floop_fill *fill,
 				struct floop_todo *todo)
 {
@@ -224,7 +225,7 @@ static void mark_chunks(struct floop_todo *todo, sector_t sector, sector_t nr)
 			set_bit(chunk, todo->bits);
 }
 
-/* What was found is durable, and true if it is still the same epoch. */
+/* Make the batch durable and, if it is still the same epoch, map it. */
 static int batch_commit(struct batch *batch, struct floop_todo *todo,
 			unsigned long epoch)
 {
@@ -236,7 +237,7 @@ static int batch_commit(struct batch *batch, struct floop_todo *todo,
 
 	if (floop_rule_holds(FLOOP_RULE_DURABLE))
 		err = floop_image_make_durable(image);
-	/* Direct I/O that came to be buffered may have left some behind. */
+	/* Direct I/O that fell back to buffered I/O may have left pages. */
 	if (!err && !image->read_only && READ_ONCE(mapping->nrpages))
 		err = floop_cache_invalidate(image);
 	if (!err) {
@@ -248,7 +249,7 @@ static int batch_commit(struct batch *batch, struct floop_todo *todo,
 			err = floop_map_add(&guard->map, batch->found[i].sector,
 					    batch->found[i].nr,
 					    batch->found[i].disk);
-		/* In the epoch: who clears the map makes room. */
+		/* In the epoch: clearing the map makes room again. */
 		if (err == -ENOSPC)
 			WRITE_ONCE(image->fill.full, true);
 		mutex_unlock(&guard->map.lock);
@@ -270,7 +271,7 @@ static int look_up_batch(struct batch *batch, struct floop_todo *todo,
 		if (chunk >= todo->chunks)
 			break;
 		clear_bit(chunk, todo->bits);
-		/* Before the look: what is written from here on marks it again. */
+		/* Before the lookup: a later write marks the chunk again. */
 		smp_mb__after_atomic();
 		more = look_up_chunk(batch, todo->shift, chunk, epoch);
 		if (!more)
@@ -281,9 +282,9 @@ static int look_up_batch(struct batch *batch, struct floop_todo *todo,
 }
 
 /*
- * When to go on: at once, with others' work in between; after a while if the
- * file system has failed or memory is short; not at all if all is looked up, if
- * the map is full, or in another epoch, which begins by itself.
+ * Go on at once, with others' work in between; after a while if the file system
+ * has failed or memory is short; not at all if all is looked up, if the map is
+ * full, or in another epoch, which starts the fill itself.
  */
 static void schedule_next(struct floop_image *image, struct floop_todo *todo,
 			  int err, unsigned long epoch)
@@ -313,7 +314,8 @@ static void fill_work(struct work_struct *work)
 	struct batch *batch;
 	int err = -ENOMEM;
 
-	if (!floop_guard_in_epoch(&image->guard, epoch) || READ_ONCE(fill->full))
+	if (!floop_guard_in_epoch(&image->guard, epoch) ||
+	    READ_ONCE(fill->full))
 		return;
 
 	memflags = memalloc_noio_save();
@@ -332,6 +334,8 @@ static void fill_work(struct work_struct *work)
 /**
  * floop_fill_init_image() - prepare an image's fill
  * @image: the image
+ *
+ * Context: Process context.
  */
 void floop_fill_init_image(struct floop_image *image)
 {
@@ -340,7 +344,7 @@ void floop_fill_init_image(struct floop_image *image)
 }
 
 /**
- * floop_fill_start() - have all of the image looked at, once an epoch begins
+ * floop_fill_start() - look all of the image up, once an epoch begins
  * @image: the image
  *
  * Context: Process context. May sleep.
@@ -375,7 +379,7 @@ int floop_fill_start(struct floop_image *image)
 }
 
 /**
- * floop_fill_stop() - look up nothing any more
+ * floop_fill_stop() - stop looking blocks up
  * @image: the image; if it is in use, I/O to it may still call
  *	floop_fill_wrote()
  *
@@ -397,7 +401,7 @@ void floop_fill_stop(struct floop_image *image)
 }
 
 /**
- * floop_fill_kick() - go on looking
+ * floop_fill_kick() - go on looking blocks up
  * @image: an image whose epoch has begun
  *
  * Context: Any.
@@ -411,10 +415,10 @@ void floop_fill_kick(struct floop_image *image)
 }
 
 /**
- * floop_fill_restart() - forget what has been looked at
+ * floop_fill_restart() - look all of the image up again
  * @image: an image with nothing in its map
  *
- * Context: Process context, with the map's lock held; the fill is stopped, or
+ * Context: Process context, with the map's lock held. The fill is stopped, or
  * not running, or about to find that its epoch is over.
  */
 void floop_fill_restart(struct floop_image *image)
@@ -431,8 +435,8 @@ void floop_fill_restart(struct floop_image *image)
 }
 
 /**
- * floop_fill_changed() - forget what is known of holes
- * @image: an image that somebody has changed, we or others
+ * floop_fill_changed() - forget where holes and data end
+ * @image: an image that we or others have changed
  *
  * Context: Any.
  */
@@ -444,23 +448,23 @@ void floop_fill_changed(struct floop_image *image)
 }
 
 /**
- * floop_fill_missed() - look here first
+ * floop_fill_missed() - look up first where an I/O has missed
  * @image: the image, in an epoch
  * @sector: the sector of its file that isn't mapped
  *
- * Context: Any. Cheap, and of no consequence if it comes too often.
+ * Context: Any. Cheap, and harmless if it is called too often.
  */
 void floop_fill_missed(struct floop_image *image, sector_t sector)
 {
 	sector_t near = READ_ONCE(image->fill.near);
 
-	/* Not for each miss: CPUs share it. No chunk is smaller. */
+	/* CPUs share it: not for each miss. No chunk is smaller. */
 	if (near >> MIN_CHUNK_SHIFT != sector >> MIN_CHUNK_SHIFT)
 		WRITE_ONCE(image->fill.near, sector);
 }
 
 /**
- * floop_fill_wrote() - something was written through the file system
+ * floop_fill_wrote() - look up again what was written through the file system
  * @image: the image
  * @sector: where, in sectors of its file
  * @nr: how much, in sectors
@@ -476,11 +480,12 @@ void floop_fill_wrote(struct floop_image *image, sector_t sector, sector_t nr)
 	todo = rcu_dereference(fill->todo);
 	if (todo && !READ_ONCE(fill->full)) {
 		/*
-		 * Two at once may count as one: either was written before it is
-		 * counted, so who sees the count finds both.
+		 * Two calls at once may count as one. Either write is done
+		 * before it is counted, so the fill that sees the count finds
+		 * both.
 		 */
 		floop_fill_changed(image);
-		/* Before the mark: who takes that away sees the count. */
+		/* Before the mark: the fill that clears it sees the count. */
 		smp_wmb();
 		mark_chunks(todo, sector, nr);
 		if (!delayed_work_pending(&fill->work))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Filling the map, in the background: where the file system has put what.
+ * Filling the map in the background: where the file system has put the blocks.
  */
 #ifndef FLOOP_FILL_H
 #define FLOOP_FILL_H
@@ -12,11 +12,11 @@
 struct floop_image;
 
 /**
- * struct floop_todo - which chunks of a file are to be looked up
+ * struct floop_todo - the chunks of a file that are to be looked up
  * @rcu: readers hold rcu_read_lock(), or are the fill's work
- * @chunks: how many there are
+ * @chunks: the number of chunks
  * @shift: log2 of the sectors of a chunk
- * @bits: a bit a chunk: something in it may be mapped that isn't yet
+ * @bits: a bit for each chunk: it may have blocks that are not in the map yet
  */
 struct floop_todo {
 	struct rcu_head rcu;
@@ -26,18 +26,18 @@ struct floop_todo {
 };
 
 /**
- * struct floop_fill - what is to be looked up
- * @todo: of the file as large as it was when the guard was started
+ * struct floop_fill - the fill of one image
+ * @todo: the chunks of the file, as large as it was when the guard was started
  * @near: the sector that was missed last
- * @full: the map has all the memory that it may
+ * @full: the map has all the memory that it may have
  * @backoff: how long to wait after a failure, in jiffies; 0 after a success
  * @wrote: changes with each write through the file system, and each change
  * @gap: the file has no data from here up to @gap_end, in sectors,
  * @gap_end: if @wrote is still @seen
  * @data: the file has nothing but data from here up to @data_end, in sectors,
  * @data_end: if @wrote is still @seen
- * @seen: what @wrote was; all five are the work's own
- * @work: looks up what is to be looked up
+ * @seen: the @wrote of that time; all five are for @work only
+ * @work: looks blocks up
  */
 struct floop_fill {
 	struct floop_todo __rcu *todo;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Flushes: what was completed before one was submitted is durable when it
- * completes. REQ_PREFLUSH comes before the data of a write, and so does what is
- * left of REQ_FUA after it where the file system has no better way.
+ * Flushes. When a flush completes, all I/O that had completed before it was
+ * submitted is durable. A flush comes ahead of the data of a write with
+ * REQ_PREFLUSH, and behind the data of one with REQ_FUA where the file system
+ * has no better way.
  */
 #include <linux/blkdev.h>
 #include <linux/fs.h>
@@ -13,10 +14,10 @@
 #include "lane.h"
 
 /*
- * The data and what it takes to find it; the times of the file are not a user's
- * of the device. A file system that has become read-only takes overwrites until
- * its own descriptors are closed, but ext4_sync_file() does nothing there: write
- * back and flush the disk ourselves.
+ * Make the data durable, and the metadata that it takes to find it, but not the
+ * times of the file: no user of the device sees them. A file system that has
+ * become read-only takes overwrites until its open descriptors are closed, but
+ * ext4_sync_file() does nothing there: write back and flush the disk ourselves.
  */
 static int make_durable(struct floop_image *image)
 {
@@ -24,7 +25,7 @@ static int make_durable(struct floop_image *image)
 	bool read_only = sb_rdonly(sb);
 	int err = vfs_fsync(image->file, 1);
 
-	/* Before or after: it may be remounted while we are there. */
+	/* Look twice: it may be remounted during the call. */
 	read_only |= sb_rdonly(sb);
 	if (err || image->is_bdev || !read_only || !sb->s_bdev)
 		return err;
@@ -33,11 +34,11 @@ static int make_durable(struct floop_image *image)
 }
 
 /**
- * floop_flush_fail() - end flushes that would not be told of an error
+ * floop_flush_fail() - fail flushes that would not see an error themselves
  * @node: a list of struct floop_io, not empty
  * @err: a negative errno
  *
- * Context: Process context.
+ * Context: Process context. Doesn't sleep.
  */
 void floop_flush_fail(struct llist_node *node, int err)
 {
@@ -50,11 +51,11 @@ void floop_flush_fail(struct llist_node *node, int err)
 }
 
 /**
- * floop_flush() - make durable what is written, for all that wait for it
+ * floop_flush() - one fsync for all flushes that wait for it
  * @node: a list of struct floop_io, not empty, each submitted before this call
  *
  * Context: A worker of the image, in its reclaim scope. Sleeps.
- * Return: 0, or the errno that all of them were told.
+ * Return: 0, or the errno that all of them failed with.
  */
 int floop_flush(struct llist_node *node)
 {
@@ -63,7 +64,7 @@ int floop_flush(struct llist_node *node)
 	int err;
 
 	WRITE_ONCE(image->sync, FLOOP_SYNCING);
-	/* What is seen to be written after this is not durable by the fsync. */
+	/* A write that is seen after this is not covered by the fsync. */
 	smp_mb();
 	err = make_durable(image);
 	if (!err)

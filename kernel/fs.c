@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * What we know of file systems. Most of it a file system doesn't say itself, so
- * it is known by name or by magic. A file system that isn't named here is served
- * as the least capable one.
+ * it is known by name or by magic. A file system that isn't named here is
+ * served as the least capable one.
  */
 #include <linux/blkdev.h>
 #include <linux/fs.h>
@@ -72,7 +72,7 @@ bool floop_fs_has_dsync(const struct file *file)
 }
 
 /**
- * floop_fs_passes_data_on() - does a direct write's data reach the disk as it is?
+ * floop_fs_passes_data_on() - do direct writes reach the disk as they are?
  * @image: the image
  *
  * Others checksum, compress or mirror the data: it must not change on the way.
@@ -106,6 +106,7 @@ bool floop_fs_passes_data_on(const struct floop_image *image)
  * who has it open; the others need their file system for every I/O. Others may
  * set them while the image is attached, by path.
  *
+ * Context: Any.
  * Return: S_* flags, of which the file may have none.
  */
 unsigned int floop_fs_forbidden_flags(const struct floop_image *image)
@@ -114,18 +115,20 @@ unsigned int floop_fs_forbidden_flags(const struct floop_image *image)
 
 	if (image->is_bdev || !floop_rule_holds(FLOOP_RULE_FLAGS))
 		return 0;
-	return image->read_only ? forbidden : forbidden | S_IMMUTABLE | S_APPEND;
+	if (!image->read_only)
+		forbidden |= S_IMMUTABLE | S_APPEND;
+	return forbidden;
 }
 
 /**
- * floop_fs_is_required() - must every I/O to the file go through its file system?
+ * floop_fs_is_required() - does every I/O to the file need its file system?
  * @image: the image
  *
- * What others may change about the file while it is attached: ask again once it
- * is known that nobody else has it open.
+ * Others may change the answer while the file is attached: ask again once it is
+ * known that nobody else has it open.
  *
  * Context: Process context. May sleep.
- * Return: whether there is something about it that only its file system can do.
+ * Return: true if only the file system can do I/O to the file.
  */
 bool floop_fs_is_required(struct floop_image *image)
 {

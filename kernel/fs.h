@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What we know of file systems: which of them do what, by name and by magic, and
- * which of their files can be mapped.
+ * What we know of file systems: which of them do what, by name and by magic,
+ * and which of their files can be mapped.
  */
 #ifndef FLOOP_FS_H
 #define FLOOP_FS_H

@@ -3,15 +3,15 @@
  * The guard's protocol. docs/safety.md says what it protects from, model/ has
  * it as a model that is checked, and this is it:
  *
- *  - An epoch begins with a lease on the image that notices every other opener
- *    and, on xfs, everybody who changes its blocks; with all that is dirty
- *    written; and with the page cache empty. From then on @users is live, and
- *    whoever holds a reference to it may believe the map.
+ *  - An epoch begins when the lease is held, which notices every other opener
+ *    and, on xfs, every change of the image's blocks; when all dirty pages are
+ *    written; and when the page cache is empty. From then on @users is live,
+ *    and the map is true for the holder of a reference to it.
  *  - Somebody else comes. floop_guard_break() runs in their context, before
- *    their open or change goes on: no new reference is given out, and one
- *    inode_dio_begin() stands for all mapped I/O in flight. Whatever changes the
- *    file's blocks calls inode_dio_wait() first, and so waits until users_gone()
- *    has seen the last reference go. Nobody else waits.
+ *    their open or change goes on: it gives out no new reference, and one
+ *    inode_dio_begin() stands for all mapped I/O in flight. A change of the
+ *    file's blocks calls inode_dio_wait() first, and so waits until
+ *    users_gone() has seen the last reference go. Nobody else waits.
  *  - We change the file's blocks ourselves: the epoch is paused and mapped I/O
  *    waited for before the file system is called, and the range is out of the
  *    map before the epoch goes on.
@@ -33,16 +33,16 @@
 
 #define RETRY_FIRST	msecs_to_jiffies(10)
 #define RETRY_LAST	msecs_to_jiffies(1000)
-/* Changes come in bursts (fstrim): how long after one to wait for the next. */
+/* Changes come in bursts (fstrim): wait so long for the next one. */
 #define PAUSE_LINGERS	msecs_to_jiffies(50)
 
 /*
- * A broken epoch drains here, and others wait for that. All images share its
- * rescuer: nothing that runs here waits for I/O or for memory.
+ * Broken epochs drain here, and others wait for that. All images share the
+ * rescuer, so the work waits for neither I/O nor memory.
  */
 static struct workqueue_struct *drain_wq;
 
-/* Which states may follow each. */
+/* The states that may follow each state. */
 static const u8 may_follow[] = {
 	[FLOOP_GUARD_OFF]	= BIT(FLOOP_GUARD_WAITING) |
 				  BIT(FLOOP_GUARD_BEGINNING),
@@ -60,7 +60,7 @@ static const u8 may_follow[] = {
 	[FLOOP_GUARD_BROKEN]	= BIT(FLOOP_GUARD_WAITING),
 };
 
-/* Change the state, and do what always goes with it. */
+/* Change the state, with all that goes with the change. */
 static void guard_enter(struct floop_image *image, enum floop_guard_state to)
 {
 	struct floop_guard *guard = &image->guard;
@@ -99,14 +99,15 @@ static void guard_enter(struct floop_image *image, enum floop_guard_state to)
 }
 
 /**
- * floop_guard_break() - somebody else opens the image, or changes it
+ * floop_guard_break() - end the epoch: somebody else comes
  * @image: the image
  *
- * Nobody is told to wait: who changes the file's blocks waits for direct I/O in
- * flight, and mapped I/O is that until it has ended.
+ * Called when somebody else opens the image or changes it. Nobody is told to
+ * wait: a change of the file's blocks waits for direct I/O in flight, and
+ * mapped I/O counts as that until it has ended.
  *
- * Context: The context of whoever comes, with the lock of the file's leases
- * held (flc_lock); or any but interrupts. Doesn't sleep.
+ * Context: The context of the opener, with the lock of the file's leases held
+ * (flc_lock); or any but interrupts. Doesn't sleep.
  * Return: true if mapped I/O may be in flight.
  */
 bool floop_guard_break(struct floop_image *image)
@@ -135,8 +136,8 @@ bool floop_guard_break(struct floop_image *image)
 }
 
 /*
- * The last mapped I/O has ended, and no more can begin. In any context. Whoever
- * waits for it to change the file goes on from here.
+ * The last mapped I/O has ended, and no more can begin: changes that wait for
+ * it go on. Runs in any context.
  */
 static void users_gone(struct percpu_ref *users)
 {
@@ -155,7 +156,7 @@ static void users_gone(struct percpu_ref *users)
 	spin_unlock_irqrestore(&guard->lock, flags);
 }
 
-/* With the lease: nothing of the image is in memory only, or to be believed. */
+/* With the lease held: make the file durable, and empty the page cache. */
 static enum floop_unmapped prepare_epoch(struct floop_image *image)
 {
 	struct floop_guard *guard = &image->guard;
@@ -183,7 +184,7 @@ static void clear_map(struct floop_image *image)
 	mutex_unlock(&guard->map.lock);
 }
 
-/* Ask for the lease again, at growing intervals. */
+/* Try for the lease again, at growing intervals. */
 static void wait_again(struct floop_image *image, enum floop_unmapped why_not)
 {
 	struct floop_guard *guard = &image->guard;
@@ -196,8 +197,9 @@ static void wait_again(struct floop_image *image, enum floop_unmapped why_not)
 	guard->retry = min(guard->retry * 2, RETRY_LAST);
 }
 
-/* No epoch comes of it. If it has been broken, drain_work() sees to the rest. */
-static void guard_give_up(struct floop_image *image, enum floop_unmapped why_not)
+/* Don't begin an epoch. After a break, drain_work() does the rest. */
+static void guard_give_up(struct floop_image *image,
+			  enum floop_unmapped why_not)
 {
 	struct floop_guard *guard = &image->guard;
 
@@ -211,9 +213,9 @@ static void guard_give_up(struct floop_image *image, enum floop_unmapped why_not
 }
 
 /*
- * The lease is held, and the map is true or empty. @users is made live with the
- * lock let go: @live says so before, and whoever breaks the lease or changes the
- * file meanwhile waits for it to end.
+ * Begin an epoch; the lease is held, and the map is true or empty. @users is
+ * made live without the lock. @live is set before, so a break or a change of
+ * our own that comes meanwhile waits for @users to die.
  */
 static void guard_begin_epoch(struct floop_image *image)
 {
@@ -252,7 +254,7 @@ static bool try_to_begin(struct floop_image *image,
 	bool begin;
 
 	spin_lock_irq(&guard->lock);
-	/* To begin needs the lease again, whatever we change meanwhile. */
+	/* A new lease doesn't depend on our changes, a resumed epoch does. */
 	begin = guard->wanted && guard->state == from && !guard->live &&
 		(from == FLOOP_GUARD_WAITING || !guard->changes);
 	if (begin)
@@ -280,7 +282,7 @@ static void begin_work(struct work_struct *work)
 	if (!try_to_begin(image, FLOOP_GUARD_WAITING))
 		return;
 
-	/* What we wait for here may not wait for I/O to the device. */
+	/* The memory that we wait for must not come from I/O to the device. */
 	memflags = memalloc_noio_save();
 	why_not = floop_lease_take(image);
 	if (why_not == FLOOP_UNMAPPED_NOT)
@@ -306,12 +308,12 @@ static void resume_work(struct work_struct *work)
 	if (floop_cache_drop(image))
 		guard_begin_epoch(image);
 	else
-		/* Not before all of it has been settled again. */
+		/* A new epoch begins with an empty page cache. */
 		guard_give_up(image, FLOOP_UNMAPPED_CACHED);
 	memalloc_noio_restore(memflags);
 }
 
-/* Nobody waits for this: who changes the file waits for users_gone() only. */
+/* Nobody waits for this but for the lease: changes wait for users_gone(). */
 static void drain_work(struct work_struct *work)
 {
 	struct floop_image *image = container_of(work, struct floop_image,
@@ -325,13 +327,13 @@ static void drain_work(struct work_struct *work)
 	if (!drained)
 		return;
 	floop_window(FLOOP_WINDOW_DRAIN);
-	/* But for the lease, which an atomic write on xfs waits for. */
+	/* An atomic write on xfs waits for the lease. */
 	floop_lease_drop(image);
 	clear_map(image);
 	trace_floop_epoch_drain(image);
 
 	spin_lock_irq(&guard->lock);
-	/* It comes back as fast as it goes, if it was of use that long. */
+	/* After an epoch longer than the wait for it, begin anew. */
 	if (time_after(jiffies, guard->began + guard->retry))
 		guard->retry = RETRY_FIRST;
 	wait_again(image, FLOOP_UNMAPPED_OPENED);
@@ -340,8 +342,8 @@ static void drain_work(struct work_struct *work)
 }
 
 /*
- * Drop what somebody has read into the page cache. Who goes on reading goes on
- * being dropped, once a second.
+ * Drop the pages that somebody has read into the page cache. If they go on
+ * reading, their pages are dropped once a second.
  */
 static void pages_work(struct work_struct *work)
 {
@@ -361,8 +363,8 @@ static void drop_cache_later(struct floop_guard *guard)
 }
 
 /*
- * Nothing is mapped until guard->changes is 0 again; what was in flight has
- * ended. Bounded by the disk, as a direct write to the file would be.
+ * Stop mapping, until guard->changes is 0 again, and wait for mapped I/O: as
+ * long as the disk takes, as for a direct write to the file.
  */
 static void end_mapped(struct floop_image *image)
 {
@@ -380,12 +382,12 @@ static void end_mapped(struct floop_image *image)
  * floop_guard_change_begin() - before we change the image's block mapping
  * @image: the image
  *
- * Until floop_guard_change_end(), which has to follow, nothing is mapped. Mapped
- * I/O that was in flight has ended on return.
+ * Stops mapping until floop_guard_change_end(), which has to follow, and waits
+ * for mapped I/O in flight.
  *
  * Context: Process context. Sleeps for as long as the disk takes.
- * Return: false if the file may not be changed: what the page cache has of it
- * is older than what is on the disk, and doesn't go.
+ * Return: false if the file may not be changed: the page cache has pages of it
+ * that are older than the disk's data, and can't be dropped.
  */
 bool floop_guard_change_begin(struct floop_image *image)
 {
@@ -432,11 +434,11 @@ void floop_guard_change_end(struct floop_image *image, sector_t sector,
 }
 
 /**
- * floop_guard_is_broken() - may somebody else have changed the file by now?
+ * floop_guard_is_broken() - can somebody else have changed the file by now?
  * @guard: the guard
  *
  * Context: Process context, with a reference of the epoch.
- * Return: whether the epoch is over for good.
+ * Return: true if the epoch is over for good.
  */
 bool floop_guard_is_broken(struct floop_guard *guard)
 {
@@ -449,13 +451,14 @@ bool floop_guard_is_broken(struct floop_guard *guard)
 }
 
 /**
- * floop_guard_in_epoch() - is it still the epoch that it was?
+ * floop_guard_in_epoch() - is it still the same epoch?
  * @guard: the guard
- * @epoch: its number then
+ * @epoch: its number
  *
- * Context: With the map's lock held, what is true now stays harmless until it is
- * let go: the map is cleared under that lock before another epoch begins.
- * Return: whether what was looked up since may be put into the map.
+ * Context: Any but interrupts. The map's lock keeps the answer harmless until
+ * it is released: the map is cleared under that lock before another epoch
+ * begins.
+ * Return: true if blocks that have been looked up since may go into the map.
  */
 bool floop_guard_in_epoch(struct floop_guard *guard, unsigned long epoch)
 {
@@ -490,7 +493,7 @@ static void start_bdev(struct floop_image *image)
 		guard_begin_epoch(image);
 }
 
-/* What of the file's state keeps it from being mapped, for as long as it does. */
+/* Look at the file for what the guard asks at each I/O. */
 static void learn_file(struct floop_image *image)
 {
 	struct floop_guard *guard = &image->guard;
@@ -498,7 +501,7 @@ static void learn_file(struct floop_image *image)
 	guard->mapping = image->file->f_mapping;
 	guard->disk = floop_image_disk(image);
 	guard->forbidden = floop_fs_forbidden_flags(image);
-	/* Readers share a read-only image; nobody has written to what they read. */
+	/* Readers share a read-only image; their pages are up to date. */
 	guard->any_pages = image->is_bdev || !image->read_only ? ULONG_MAX : 0;
 	guard->exchanges = floop_fs_is_xfs(guard->mapping->host);
 	guard->retry = RETRY_FIRST;
@@ -507,10 +510,12 @@ static void learn_file(struct floop_image *image)
 /**
  * floop_guard_start() - map an image, if it can be
  * @image: an image that isn't mapped
- * @wanted: false: don't
+ * @wanted: false: don't map it
  *
- * Context: Process context, with the device's lock held. Returns before anything
- * is mapped: the lease can't be had while the caller has the image open.
+ * Returns before any I/O is mapped: the lease is refused while the caller has
+ * the image open.
+ *
+ * Context: Process context, with the device's lock held. May sleep.
  */
 void floop_guard_start(struct floop_image *image, bool wanted)
 {
@@ -543,12 +548,12 @@ static bool quit_work(struct delayed_work *work)
 }
 
 /**
- * floop_guard_quit() - begin nothing any more
+ * floop_guard_quit() - begin no epoch from now on
  * @image: the image, to be closed next; no I/O is in flight, and none comes
  *
  * Context: Process context. Doesn't wait.
- * Return: true if something runs that may wait for the file system, or has to
- * do so yet: floop_guard_stop() would wait for that.
+ * Return: true if floop_guard_stop() would wait for the file system: work of
+ * ours is running, or is still due.
  */
 bool floop_guard_quit(struct floop_image *image)
 {
@@ -572,8 +577,8 @@ bool floop_guard_quit(struct floop_image *image)
  * floop_guard_stop() - stop mapping, and wait for mapped I/O
  * @image: the image
  *
- * The epoch ends first, so that what runs in the background soon finds that it
- * has nothing left to do.
+ * Ends the epoch first, so that the background's work soon finds that it has
+ * nothing left to do.
  *
  * Context: Process context. Sleeps until the last mapped I/O has ended.
  */
@@ -595,7 +600,7 @@ void floop_guard_stop(struct floop_image *image)
 	cancel_delayed_work_sync(&guard->pages_work);
 	cancel_work_sync(&guard->hold_work);
 	floop_fill_stop(image);
-	/* From here on nobody breaks it; somebody may have. */
+	/* No break comes from here on, but one may have come. */
 	floop_lease_drop(image);
 	flush_work(&guard->drain_work);
 
@@ -614,6 +619,7 @@ void floop_guard_stop(struct floop_image *image)
  * floop_guard_init_image() - prepare an image's guard
  * @image: the image
  *
+ * Context: Process context. May sleep.
  * Return: 0 or -ENOMEM.
  */
 int floop_guard_init_image(struct floop_image *image)
@@ -655,7 +661,7 @@ void floop_guard_exit_image(struct floop_image *image)
 	struct floop_guard *guard = &image->guard;
 
 	floop_guard_stop(image);
-	/* Whoever looked at sysfs just before may have queued it again. */
+	/* A reader of sysfs may have queued it again just before. */
 	cancel_delayed_work_sync(&guard->pages_work);
 	floop_map_exit(&guard->map);
 	percpu_ref_exit(&guard->users);
@@ -700,8 +706,9 @@ enum floop_unmapped floop_guard_why_not(struct floop_image *image)
 }
 
 /**
- * floop_guard_init() - set up what all guards share
+ * floop_guard_init() - allocate the workqueue that all guards share
  *
+ * Context: Process context. May sleep.
  * Return: 0 or -ENOMEM.
  */
 int floop_guard_init(void)
@@ -713,6 +720,8 @@ int floop_guard_init(void)
 
 /**
  * floop_guard_exit() - undo floop_guard_init()
+ *
+ * Context: Process context. May sleep.
  */
 void floop_guard_exit(void)
 {
@@ -720,12 +729,12 @@ void floop_guard_exit(void)
 }
 
 /**
- * floop_guard_doubt() - an I/O has found that it can't be mapped just now
+ * floop_guard_doubt() - an I/O can't be mapped just now
  * @image: the image, in an epoch, with changed flags or with pages
  *
- * If it is another kind of file by now, the epoch is over. If somebody has read
- * it through its page cache, I/O goes the same way until the pages have been
- * dropped, which is done in the background.
+ * If the flags forbid mapping, ends the epoch. If somebody has read the image
+ * through its page cache, has the pages dropped in the background; I/O goes
+ * through the file system until then.
  *
  * Context: Any but interrupts, with a reference of the epoch.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The guard: the map may be believed while a lease on the image is held that
- * tells of everybody else who opens the image or changes its blocks.
- * docs/safety.md is the account of it.
+ * The guard. It holds a lease on the image, which tells it of every other
+ * opener and of every change of the image's blocks. While the lease is held and
+ * nobody has come, the map is true. docs/safety.md is the account of it.
  */
 #ifndef FLOOP_GUARD_H
 #define FLOOP_GUARD_H
@@ -19,13 +19,13 @@ struct block_device;
 struct floop_image;
 
 /**
- * enum floop_guard_state - what the map is worth
- * @FLOOP_GUARD_OFF: nothing; the image is not mapped, and won't be
- * @FLOOP_GUARD_WAITING: nothing; no lease is held, one may be asked for
- * @FLOOP_GUARD_BEGINNING: nothing yet; the lease is held, or about to be
- * @FLOOP_GUARD_MAPPED: an epoch: it is true
- * @FLOOP_GUARD_PAUSED: nothing for now; the lease is held, we change the file
- * @FLOOP_GUARD_BROKEN: nothing any more; mapped I/O drains, then the lease goes
+ * enum floop_guard_state - the state of a guard
+ * @FLOOP_GUARD_OFF: the image is not mapped, and won't be
+ * @FLOOP_GUARD_WAITING: no lease is held; the guard tries for one
+ * @FLOOP_GUARD_BEGINNING: the lease is held, or about to be
+ * @FLOOP_GUARD_MAPPED: an epoch: the map is true
+ * @FLOOP_GUARD_PAUSED: the lease is held, but we change the file ourselves
+ * @FLOOP_GUARD_BROKEN: mapped I/O drains, then the lease is dropped
  *
  * guard_enter() is the only place that changes the state::
  *
@@ -54,8 +54,8 @@ enum floop_guard_state {
  * @FLOOP_UNMAPPED_NOT: it is
  * @FLOOP_UNMAPPED_OFF: turned off
  * @FLOOP_UNMAPPED_BUFFERED: I/O to the image is not direct
- * @FLOOP_UNMAPPED_FILE_SYSTEM: on a file system that the guard doesn't know
- * @FLOOP_UNMAPPED_FILE: a file that has to go through its file system
+ * @FLOOP_UNMAPPED_FILE_SYSTEM: on a file system that isn't supported
+ * @FLOOP_UNMAPPED_FILE: the file needs its file system for every I/O
  * @FLOOP_UNMAPPED_DISK: the disk can't take the device's I/O as it is
  * @FLOOP_UNMAPPED_OPENED: someone else has the image open
  * @FLOOP_UNMAPPED_NO_LEASES: the file system grants no lease
@@ -80,43 +80,46 @@ enum floop_unmapped {
 };
 
 /**
- * struct floop_guard - of one image
- * @users: mapped I/O in flight, and who looks into the map; live in an epoch
+ * struct floop_guard - the guard of one image
+ * @users: a reference for each mapped I/O in flight and each look into the map;
+ *	live in an epoch
  * @mapping: the image's page cache
  * @aops: what @mapping's operations were when the epoch began
  * @forbidden: the inode flags (S_*) of a file that isn't mapped
- * @any_pages: all bits if nothing is mapped while @mapping has pages, else 0
- * @exchanges: there is a change that waits for the invalidate_lock only
+ * @any_pages: all bits if no I/O is mapped while @mapping has pages, else 0
+ * @exchanges: the file system has a change of blocks that waits for the
+ *	invalidate_lock only
  * @map: where the image's blocks are
  * @disk: the block device that they are on
  * @lock: @state, @why_not, @wanted, @epoch, @live, @dio_held, @pages_held,
- *	@changes, @unsettled, @retry; taken inside of a lease's own lock (flc_lock), and in
- *	interrupts
- * @state: what the map is worth
+ *	@changes, @unsettled, @retry; taken inside of a lease's own lock
+ *	(flc_lock), and in interrupts
+ * @state: changed by guard_enter() only
  * @why_not: while waiting: why the last attempt failed
- * @wanted: an epoch may be begun
+ * @wanted: an epoch may begin
  * @epoch: how many times @state has changed: a number names a stay in a state
  * @live: mapped I/O may be in flight: from before @users is made live until
  *	the last reference has gone
- * @dio_held: one inode_dio_begin() of the image is ours; only while @live
- * @pages_held: so is the invalidate_lock of @mapping, shared; only while @live
- * @changes: how many changes of our own to the image's blocks are going on
+ * @dio_held: we hold an inode_dio_begin() of the image; only while @live
+ * @pages_held: we hold the invalidate_lock of @mapping, shared; only while
+ *	@live
+ * @changes: our own changes of the image's blocks that are in progress
  * @unsettled: a change of ours may have left something in the page cache
  * @ended: where to wait for @live to become false
  * @told: a bit for each task that was told to wait for the lease, by its hash;
  *	under flc_lock
- * @told_at: when the last one was, in jiffies
+ * @told_at: when the last one was told, in jiffies
  * @probe: the task that finds out whether the lease notices openers
- * @probed: it does
+ * @probed: the lease notices openers
  * @begun: epochs begun
- * @broken: and ended by somebody else
+ * @broken: epochs ended by somebody else
  * @retry: how long to wait before the next attempt, in jiffies
  * @began: when the last epoch began, in jiffies
  * @begin_work: takes the lease and begins an epoch
- * @resume_work: goes on with an epoch after changes of our own
+ * @resume_work: resumes an epoch after changes of our own
  * @pages_work: drops the pages that keep an image from being mapped
- * @hold_work: waits for the invalidate_lock, if it isn't to be had at once
- * @drain_work: what is left to do when a broken epoch has drained
+ * @hold_work: waits for the invalidate_lock, if the trylock fails
+ * @drain_work: drops the lease and the map when a broken epoch has drained
  */
 struct floop_guard {
 	struct percpu_ref users;
@@ -170,14 +173,14 @@ bool floop_guard_in_epoch(struct floop_guard *guard, unsigned long epoch);
 void floop_guard_doubt(struct floop_image *image);
 enum floop_unmapped floop_guard_why_not(struct floop_image *image);
 
-/* hold.c: what changes wait for while mapped I/O is in flight */
+/* hold.c: changes wait for mapped I/O in flight */
 void floop_hold_changes(struct floop_guard *guard);
 void floop_hold_work(struct work_struct *work);
 void floop_hold_release(struct floop_guard *guard);
 bool floop_hold_is_partial(struct floop_guard *guard);
 
 /**
- * floop_guard_flags_changed() - is it still a file that may be mapped?
+ * floop_guard_flags_changed() - has the file become one that can't be mapped?
  * @guard: the guard, in an epoch
  *
  * Inode flags change by path, without an open that the lease would notice
@@ -185,7 +188,7 @@ bool floop_hold_is_partial(struct floop_guard *guard);
  * journalled.
  *
  * Context: Any.
- * Return: whether others have changed what kind of file it is.
+ * Return: true if it has.
  */
 static inline bool floop_guard_flags_changed(const struct floop_guard *guard)
 {
@@ -194,15 +197,15 @@ static inline bool floop_guard_flags_changed(const struct floop_guard *guard)
 }
 
 /**
- * floop_guard_has_pages() - has the page cache something that counts?
+ * floop_guard_has_pages() - does the page cache keep I/O from being mapped?
  * @guard: the guard, in an epoch
  *
- * Readers leave pages of a read-only image there, which do no harm. Pages of an
- * image that is written to are the fault of whoever reads it, or has it read
+ * Readers leave pages of a read-only image there, which do no harm. An image
+ * that is written to has pages if somebody reads it, or has it read
  * (posix_fadvise(2) asks nothing of its descriptor).
  *
  * Context: Any.
- * Return: whether I/O has to go through the page cache's owner.
+ * Return: true if I/O has to go through the file system.
  */
 static inline bool floop_guard_has_pages(const struct floop_guard *guard)
 {

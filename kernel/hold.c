@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What holds up a change of the image's blocks while mapped I/O is in flight
- * after its epoch has been broken. To whoever changes the file, mapped I/O is
- * direct I/O: inode_dio_wait() waits for it. XFS_IOC_SWAPEXT doesn't call that
- * (xfs_swap_extents()), but takes the inode's lock and then the invalidate_lock,
- * so on xfs that lock is held as well.
+ * Hold up changes of the image's blocks while mapped I/O is in flight after its
+ * epoch has been broken. Mapped I/O counts as direct I/O to the file, which a
+ * change waits for in inode_dio_wait(). XFS_IOC_SWAPEXT doesn't call that
+ * (xfs_swap_extents()), but takes the inode's lock and then the
+ * invalidate_lock, so on xfs that lock is held as well.
  */
 #include <linux/fs.h>
 #include <linux/rwsem.h>
@@ -17,9 +17,9 @@
  * floop_hold_changes() - hold up changes of the image's blocks
  * @guard: the guard, its epoch broken, with mapped I/O in flight
  *
- * The invalidate_lock may be somebody else's now. Its owner changes the file, was
- * noticed as it came, and waits for direct I/O; or looks at it (xfs_scrub), and
- * floop_hold_work() is next in line for the lock.
+ * The invalidate_lock may be somebody else's now. Its owner changes the file,
+ * was noticed as it came, and waits for direct I/O; or looks at it (xfs_scrub),
+ * and floop_hold_work() is next in line for the lock.
  *
  * Context: Any but interrupts, with @guard->lock held. Doesn't sleep.
  */
@@ -33,7 +33,7 @@ void floop_hold_changes(struct floop_guard *guard)
 	if (!guard->exchanges)
 		return;
 	guard->pages_held = down_read_trylock(&mapping->invalidate_lock);
-	/* The task that ends the last I/O releases it; tell lockdep, as AIO does. */
+	/* The end of the last I/O releases it; tell lockdep, as AIO does. */
 	if (guard->pages_held)
 		rwsem_release(&mapping->invalidate_lock.dep_map, _RET_IP_);
 	else

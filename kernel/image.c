@@ -19,13 +19,14 @@
 #define RESERVE		4
 
 int floop_queue_depth = 128;
-/* Nobody waits for what is done here, but who closes an image. */
+/* For work that nobody waits for, except to close an image. */
 struct workqueue_struct *floop_background_wq;
 static struct kmem_cache *io_cache;
 
 /**
- * floop_image_init() - set up what all images share
+ * floop_image_init() - set up caches and the workqueue that all images share
  *
+ * Context: Process context. May sleep.
  * Return: 0 or -ENOMEM.
  */
 int floop_image_init(void)
@@ -51,6 +52,8 @@ err_cache:
 
 /**
  * floop_image_exit() - undo floop_image_init()
+ *
+ * Context: Process context. May sleep.
  */
 void floop_image_exit(void)
 {
@@ -61,8 +64,9 @@ void floop_image_exit(void)
 
 /**
  * floop_image_check() - can this kind of file be an image at all?
- * @file: what userspace handed in
+ * @file: the file that userspace handed in
  *
+ * Context: Any.
  * Return: 0, or -EINVAL where it can't be read, or not written though it is
  * open for writing.
  */
@@ -89,6 +93,7 @@ static struct block_device *file_bdev_below(struct file *file)
  * floop_image_disk() - the block device below an image
  * @image: the image
  *
+ * Context: Any.
  * Return: the block device that the image is, or on which its file system is
  * mounted; NULL where there is none (tmpfs, btrfs, network file systems).
  */
@@ -98,13 +103,14 @@ struct block_device *floop_image_disk(struct floop_image *image)
 }
 
 /**
- * floop_image_is_on_hardware() - is the disk below known to be one?
+ * floop_image_is_on_hardware() - is the disk below known to be hardware?
  * @image: the image
  *
- * A disk of hardware has a parent device and takes requests; one that a driver
- * makes of other things (dm, md, a loop device, nbd), of which one may be ours,
- * has none, or takes bios.
+ * A disk of hardware has a parent device and takes requests. A disk that a
+ * driver makes of other things (dm, md, a loop device, nbd) has no parent, or
+ * takes bios; one of the things may be a device of ours.
  *
+ * Context: Any.
  * Return: true if I/O to the image can't be I/O to another device of ours.
  */
 bool floop_image_is_on_hardware(struct floop_image *image)
@@ -122,12 +128,12 @@ bool floop_image_is_on_hardware(struct floop_image *image)
  *
  * Follows images on devices of ours, whether a device is the image itself or
  * carries the file system that the image is on, down to the first device that
- * isn't ours. What other drivers stack (dm, md) can't be seen through.
+ * isn't ours. It can't look through what other drivers stack (dm, md).
  *
  * Context: The topology lock is held: it keeps the images below in place.
  * Return: 0; -EBADF for a cycle; -EINVAL for an image on a device that is not
- * attached, or what is neither a regular file nor a block device. (As the
- * in-tree driver, which knows only of devices that are images themselves.)
+ * attached, or for one that is neither a regular file nor a block device. (As
+ * the in-tree driver, which looks only at devices that are images themselves.)
  */
 int floop_image_check_cycle(struct file *file, struct floop_device *dev)
 {
@@ -144,7 +150,7 @@ int floop_image_check_cycle(struct file *file, struct floop_device *dev)
 		if (below == dev)
 			return -EBADF;
 		if (READ_ONCE(below->state) != FLOOP_BOUND) {
-			/* A mounted file system keeps what it is on. */
+			/* A mounted file system keeps its device. */
 			if (!is_bdev)
 				break;
 			return -EINVAL;
@@ -171,6 +177,7 @@ int floop_image_check_cycle(struct file *file, struct floop_device *dev)
  * Asks the file system rather than the inode: a network file system's inode
  * may be out of date.
  *
+ * Context: Process context. May sleep.
  * Return: the size in sectors of 512 bytes; 0 where @offset is beyond the end,
  * or the file system doesn't say.
  */
@@ -197,11 +204,11 @@ sector_t floop_image_sectors(struct file *file, loff_t offset,
 }
 
 /**
- * floop_image_make_durable() - fsync an image that the guard has the lease of
+ * floop_image_make_durable() - fsync an image for the guard
  * @image: an image with files of our own
  *
  * Context: Process context. Sleeps.
- * Return: 0 or an errno, which the device's own flushes are told, too.
+ * Return: 0 or an errno; the device's next flush fails with the same.
  */
 int floop_image_make_durable(struct floop_image *image)
 {
@@ -212,10 +219,10 @@ int floop_image_make_durable(struct floop_image *image)
  * floop_image_read_direct() - read a little of an image past the page cache
  * @image: the image
  * @pos: where, in bytes of the file
- * @buf: where to, or NULL to see only whether it can be done
+ * @buf: where to, or NULL to see only whether the file system reads
  * @size: how much, in bytes
- * @align: what position and length of the read are multiples of, in bytes, a
- *	power of two; memory is aligned to as much, or as the rules have it
+ * @align: the alignment of position and length, in bytes, a power of two;
+ *	memory is aligned to as much, or as the rules have it
  *
  * Context: Process context. Sleeps.
  * Return: bytes read, or an errno.
@@ -261,7 +268,7 @@ ssize_t floop_image_read_direct(struct floop_image *image, loff_t pos,
  * @buf: where to
  * @size: how much, in bytes
  *
- * Never through the page cache if I/O can be direct: the pages would stay there
+ * Doesn't use the page cache if I/O can be direct: the pages would stay there
  * while mapped writes go past them.
  *
  * Context: Process context. Sleeps.
@@ -282,8 +289,8 @@ ssize_t floop_image_read(struct floop_image *image, loff_t pos, void *buf,
 }
 
 /*
- * Descriptors of the image that nobody else has, where the guard can make
- * something of them; else the one that was handed in.
+ * Open descriptors of our own where the guard can use them; else keep the one
+ * that was handed in.
  */
 static void open_files(struct floop_image *image, struct file *file,
 		       bool read_only)
@@ -314,9 +321,9 @@ static void put_files(struct floop_image *image)
 }
 
 /**
- * floop_image_open() - make ready to serve I/O to a file
+ * floop_image_open() - prepare to serve I/O to a file
  * @dev: the device that it is for
- * @file: the file; the image has a descriptor or a reference of its own
+ * @file: the file; the image gets a descriptor or a reference of its own
  * @offset: where the device begins in the file, in bytes
  * @read_only: whether writes are to fail
  *
@@ -388,12 +395,12 @@ err_put:
 }
 
 /**
- * floop_image_close() - let go of an image
+ * floop_image_close() - stop all that serves an image, and release it
  * @image: the image; no I/O is in flight, and none comes
  *
- * A worker may still be on its way out of a lane; it no longer looks at the
- * image once it has ended its last I/O. Mapped I/O holds the guard, not the
- * queue: it is waited for here.
+ * A worker may still be about to leave a lane; it no longer looks at the image
+ * once it has ended its last I/O. Mapped I/O holds the guard, not the queue:
+ * wait for it here.
  *
  * Context: Process context. May sleep. The last close of a device calls it
  * with the disk's open_mutex held.

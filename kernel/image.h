@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * An image: the file (or block device) that a device is attached to, and all
- * that serves I/O to it. It lives from attach to detach; LOOP_CHANGE_FD puts
- * another one in its place.
+ * that serves I/O to it. It lives from attach to detach; LOOP_CHANGE_FD
+ * replaces it.
  */
 #ifndef FLOOP_IMAGE_H
 #define FLOOP_IMAGE_H
@@ -23,7 +23,7 @@ struct floop_device;
 struct floop_lanes;
 
 /**
- * struct floop_counts - which way I/O went; one of these a CPU
+ * struct floop_counts - which way I/O went; one for each CPU
  * @mapped: bios that went straight to the disk
  * @file: bios that went through the file system
  */
@@ -47,34 +47,35 @@ enum floop_sync {
 /**
  * struct floop_image - a file, and what serves I/O to it
  * @file: the file; our reference
- * @sync_file: another descriptor of it, for fsyncs that nobody asked for; NULL
- *	where @file isn't our own, @file itself for a read-only image
- * @own_file: nobody else has these descriptors: they were opened for us
+ * @sync_file: another descriptor of it, for the guard's own fsyncs; NULL where
+ *	@file isn't our own, @file itself for a read-only image
+ * @own_file: we have opened these descriptors, and nobody else has them
  * @offset: where the device begins in the file, in bytes
  * @read_only: writes fail
  * @is_bdev: the image is a block device
  * @nowait: the file system can say -EAGAIN instead of blocking (%FMODE_NOWAIT)
  * @dsync: IOCB_DSYNC on a write, asynchronous or not, makes it durable
  * @direct: I/O is direct; changes only while the queue is frozen
- * @rules: what direct I/O to the file asks for
+ * @rules: the rules of direct I/O to the file
  * @lanes: the device's lanes
  * @ios: the reserve of struct floop_io
- * @bounce_lock: held by whoever uses @bounce
- * @bounce: for memory that direct I/O can't take; NULL: the shared reserve
+ * @bounce_lock: held to use @bounce
+ * @bounce: for memory that isn't aligned for direct I/O; NULL: the shared
+ *	reserve
  * @bounce_size: its size, in bytes; a multiple of the alignment
  * @unsupported: the FALLOC_FL_* modes, by bit, that the file system turned out
  *	not to have
- * @unsupported_work: takes @unsupported out of the queue's limits
+ * @unsupported_work: clears the queue's limits for @unsupported
  * @refused_lock: protects @refused
- * @refused: what is to be done again without direct I/O
- * @refused_work: does it
- * @gfp_mask: what memory the page cache of the file took before it was an image
- * @restricted: in the list of images
+ * @refused: bios to be done again without direct I/O
+ * @refused_work: does them again
+ * @gfp_mask: the mask of the file's page cache before it was an image
+ * @restricted: in the list of images whose mask is restricted
  * @sync: whether what went through the file system is durable
- * @guard: whether the map may be believed
- * @fill: what is to be put into the map
- * @times: whether the file's times are right
- * @remaps: the reserve of what the mapped path has to remember
+ * @guard: knows whether the map is true
+ * @fill: fills the map
+ * @times: keeps the file's times
+ * @remaps: the reserve of struct remap
  * @splits: the reserve of bios for the mapped path
  * @counts: which way I/O went
  * @dev: the device
@@ -136,9 +137,9 @@ struct block_device *floop_image_disk(struct floop_image *image);
 bool floop_image_is_on_hardware(struct floop_image *image);
 
 /**
- * floop_background_queue() - have background work done
- * @work: what nobody waits for but who closes the image
- * @delay: in how many jiffies, if it isn't pending already; 0: at once
+ * floop_background_queue() - queue background work
+ * @work: work that nobody waits for, except to close the image
+ * @delay: in jiffies, if it isn't pending already; 0: at once
  *
  * Context: Any, interrupts included.
  */
@@ -161,7 +162,7 @@ void floop_cache_drop_range(struct floop_image *image, loff_t pos, size_t size);
 void floop_cache_restrict(struct floop_image *image);
 void floop_cache_unrestrict(struct floop_image *image);
 
-/* content.c: what an image's content says of the sectors it was made for */
+/* content.c: the sector size that an image's content was made for */
 bool floop_content_takes(struct floop_image *image, unsigned int block_size);
 
 #endif /* FLOOP_IMAGE_H */

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Where a bio comes in and where it ends.
+ * A bio comes in here, and ends here.
  *
  * A bio in flight holds the queue's usage counter, as a request of a blk-mq
- * driver does: it is a percpu_ref, so no two CPUs share a word over it, and
- * freezing the queue drains it. That is the only count of I/O in flight.
+ * driver does. The counter is a percpu_ref, so no two CPUs share a word over
+ * it, and freezing the queue drains it. It is the only count of I/O in flight.
  */
 #include <linux/blkdev.h>
 #include <linux/part_stat.h>
@@ -16,11 +16,12 @@
 #include "trace.h"
 
 /**
- * floop_io_check_policy() - say that io.latency does nothing here
+ * floop_io_check_policy() - warn that io.latency does nothing here
  * @dev: the device
  *
- * The kernel takes a latency target for any disk, but keeps it only where there
- * are requests. (io.cost is refused for such a disk as ours; io.max works.)
+ * The kernel accepts a latency target for any disk, but keeps it only for disks
+ * that have requests. (It refuses io.cost for such a disk as ours; io.max
+ * works.)
  *
  * Context: Any, in the queue's usage counter.
  */
@@ -37,9 +38,10 @@ void floop_io_check_policy(struct floop_device *dev)
  * floop_submit_bio() - take a bio
  * @bio: the bio, within the device's capacity
  *
- * Hands it to a lane and returns. current->bio_list is set here: what we would
- * submit below waits until we return, so calling the file system from here,
- * which may wait for what it submits, would be a deadlock.
+ * Sends the bio to the disk, if it is mapped, or hands it to a lane. It doesn't
+ * call the file system: current->bio_list is set here, so a bio that we submit
+ * below waits until we return. The file system may wait for such a bio, and so
+ * would wait for ever.
  *
  * Context: Process context, in the queue's usage counter. Waits for memory of
  * the image's reserve, which comes back as I/O completes; with REQ_NOWAIT it
@@ -109,12 +111,12 @@ io_error:
 }
 
 /**
- * floop_io_count_flush() - tell the disk's statistics of a flush that is done
+ * floop_io_count_flush() - count a flush in the disk's statistics
  * @bio: with REQ_PREFLUSH, as it came
  * @start: when it came, in jiffies
  *
- * The block layer counts flushes of requests, as they are sent to a driver; it
- * counts none of a driver that takes bios.
+ * The block layer counts the flush requests that it sends to a driver, but not
+ * the flushes of a driver that takes bios.
  *
  * Context: Any, interrupts included.
  */
@@ -129,7 +131,7 @@ void floop_io_count_flush(struct bio *bio, unsigned long start)
 	part_stat_unlock();
 }
 
-/* What the block layer calls those that a file system or a disk may give. */
+/* The block layer's names for the errors of file systems and disks. */
 static const char *status_name(blk_status_t status)
 {
 	switch (status) {
@@ -157,12 +159,12 @@ static const char *status_name(blk_status_t status)
 }
 
 /**
- * floop_io_log_error() - say in the kernel's log that a bio has failed
+ * floop_io_log_error() - log that a bio has failed
  * @bio: the bio, as it came
  * @status: how it ended
  *
- * The block layer says so of requests, as blk_print_req_error() does, and people
- * and programs look for it: in the same words, and as seldom.
+ * The block layer logs failed requests (blk_print_req_error()), and people and
+ * programs look for these lines. Logs in the same words, and as seldom.
  *
  * Context: Any, interrupts included.
  */
@@ -187,8 +189,8 @@ static void end_bio(struct bio *bio)
 }
 
 /*
- * The file system has written something, or some of it: what that means to the
- * mapped path. What failed is not looked up: that would fail as well.
+ * The file system has written something, or a part of it: tell the mapped path.
+ * A range that couldn't be written is not looked up, for that would fail, too.
  */
 static void note_write(struct floop_image *image, struct bio *bio, bool failed)
 {
@@ -221,7 +223,7 @@ void floop_io_end(struct floop_io *io, blk_status_t status,
 		floop_io_count_flush(bio, io->start);
 	if (bio_op(bio) != REQ_OP_READ && bio_sectors(bio))
 		note_write(image, bio, status != BLK_STS_OK);
-	/* What was joined is tried again. */
+	/* The parts of a merged write are tried again. */
 	if (unlikely(status) && !(io->flags & FLOOP_IO_MERGED))
 		floop_io_log_error(bio, status);
 	mempool_free(io, &image->ios);
@@ -233,7 +235,7 @@ void floop_io_end(struct floop_io *io, blk_status_t status,
 }
 
 /**
- * floop_io_release_bio() - be done with an I/O, but not with its bio
+ * floop_io_release_bio() - free an I/O, but keep its bio
  * @io: the I/O; gone afterwards
  *
  * Context: Any, interrupts included.
@@ -252,10 +254,12 @@ struct bio *floop_io_release_bio(struct floop_io *io)
 
 /**
  * floop_io_end_batch() - complete the bios that a worker has kept back
- * @batch: what floop_io_end() left there; empty afterwards
+ * @batch: filled by floop_io_end(); empty afterwards
  *
- * To complete each as it is done would wake the submitter after the first, and
- * let it run in the middle of what it is waiting for.
+ * Completing each bio as it is done would wake the submitter after the first,
+ * and let it run before the others are done.
+ *
+ * Context: Any, interrupts included.
  */
 void floop_io_end_batch(struct bio_list *batch)
 {
@@ -266,13 +270,14 @@ void floop_io_end_batch(struct bio_list *batch)
 }
 
 /**
- * floop_io_status() - what an error of the file system means to the bio
+ * floop_io_status() - turn an error of the file system into a bio's status
  * @err: a negative errno
  *
- * A full image is a full disk, over quota or not: the file system above can do
- * something about ENOSPC. -EAGAIN from a call that was allowed to wait, or an
- * errno that says nothing to a block device, is an I/O error.
+ * A full file system and a full quota are a full disk: the file system above
+ * can handle ENOSPC. -EAGAIN from a call that was allowed to wait, or an errno
+ * that a block device doesn't know, is an I/O error.
  *
+ * Context: Any.
  * Return: the status to end the bio with.
  */
 blk_status_t floop_io_status(int err)

@@ -17,21 +17,21 @@ struct floop_device;
 struct floop_image;
 struct floop_lane;
 
-/* The data is written, what is left of a FUA write is the flush. */
+/* The data of a FUA write is written, and the flush is still to come. */
 #define FLOOP_IO_WRITTEN	BIT(0)
-/* The flush that was asked for ahead of the data is done. */
+/* The flush ahead of the data (REQ_PREFLUSH) is done. */
 #define FLOOP_IO_FLUSHED	BIT(1)
 /* Freeze protection of the image's file system is held. */
 #define FLOOP_IO_FREEZE_HELD	BIT(2)
-/* The disk's statistics know of it. */
+/* The I/O counts in the disk's statistics. */
 #define FLOOP_IO_COUNTED	BIT(3)
-/* Is joined already, or has failed together with others. */
+/* Is several I/Os already, or has failed when it was part of one. */
 #define FLOOP_IO_NOMERGE	BIT(4)
-/* Is several writes in one. */
+/* Several writes merged into one. */
 #define FLOOP_IO_MERGED		BIT(5)
-/* A FUA write that the file system did not promise to make durable. */
+/* A FUA write that needs a flush: the file system may not make it durable. */
 #define FLOOP_IO_FLUSH_AFTER	BIT(7)
-/* The disk's statistics will know of its flush. */
+/* Its flush counts in the disk's statistics. */
 #define FLOOP_IO_FLUSH_COUNTED	BIT(6)
 
 /**
@@ -41,11 +41,12 @@ struct floop_lane;
  * @image: the image
  * @node: in a lane
  * @work: or, for a buffered read that has to wait, work of its own
- * @writer: and whose reads it is counted with
+ * @writer: the writer's lane that counts such a read
  * @done: bytes of the bio that are done
  * @flags: FLOOP_IO_*
- * @result: what the file system said
- * @refs: of the call: the caller and the completion; the last one goes on
+ * @result: the file system's answer, in bytes or as a negative errno
+ * @refs: references of the call to the file system, the caller's and the
+ *	completion's; the last one to drop goes on with the I/O
  * @start: when it came, in jiffies, for the disk's statistics
  */
 struct floop_io {
@@ -66,10 +67,10 @@ struct floop_io {
 
 /**
  * enum floop_rw_result - how far floop_rw() has got with an I/O
- * @FLOOP_RW_DONE: it has ended, is on its way, or has been queued for the rest
- * @FLOOP_RW_WOULD_WAIT: nothing is done, the file system would have to wait
- * @FLOOP_RW_WRITER_ONLY: nothing is done, and it may wait for so long that it is
- *	the writer's to do
+ * @FLOOP_RW_DONE: it has ended, is in flight, or its rest has been queued
+ * @FLOOP_RW_WOULD_WAIT: nothing is done: the file system would have to wait
+ * @FLOOP_RW_WRITER_ONLY: nothing is done, and it may wait for so long that it
+ *	is the writer's to do
  */
 enum floop_rw_result {
 	FLOOP_RW_DONE,

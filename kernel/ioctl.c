@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The device's ioctls: permissions, and the forms that struct loop_info has
- * had. What they do is in attach.c and settings.c.
+ * had. attach.c and settings.c have the work itself.
  */
 #include <linux/blkdev.h>
 #include <linux/capability.h>
@@ -87,7 +87,7 @@ static int get_status64(struct floop_device *dev, void __user *arg)
 	return err;
 }
 
-/* What takes nothing but a number, under the device's lock. */
+/* The ioctls that take nothing but a number, under the device's lock. */
 static int simple_ioctl(struct floop_device *dev, unsigned int cmd,
 			unsigned long arg)
 {

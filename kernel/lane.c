@@ -4,13 +4,14 @@
  * their workers run on. What a worker does is in worker.c.
  *
  * Each cgroup but the root has lanes of its own. The workqueue has a worker for
- * each of them, and for the few reads of each cgroup that may wait on their own.
+ * each of them, and for the few reads of each cgroup that may wait on their
+ * own.
  *
  * A workqueue with a rescuer takes 30 KiB, and most devices are mapped before
  * they have done any I/O through the file system. So a device's workqueues are
  * allocated when they are first needed, in the background; until then, and
- * without memory, its work runs on two that all devices share. A rescuer that is
- * shared must not wait for another device of ours: a device that may lie on
+ * without memory, its work runs on two that all devices share. A rescuer that
+ * is shared must not wait for another device of ours: a device that may lie on
  * another one has workqueues of its own from the attach on.
  */
 #include <linux/blk-cgroup.h>
@@ -29,9 +30,9 @@
 
 /*
  * Memory may be short until we have written, so there is a rescuer. __WQ_LEGACY
- * is how a workqueue with one may flush work on another that has none: xfs
+ * lets work on a queue with a rescuer flush work on a queue without one: xfs
  * (xfs_flush_inodes()) and ext4 (its discard_work) do so on behalf of a writer
- * who runs out of space, and check_flush_dependency() would warn.
+ * that runs out of space, and check_flush_dependency() would warn.
  */
 #define LANE_WQ_FLAGS	(WQ_UNBOUND | WQ_MEM_RECLAIM | WQ_FREEZABLE | \
 			 __WQ_LEGACY)
@@ -50,9 +51,9 @@ static struct workqueue_struct *shared_stale_wq;
  * floop_lane_take() - take all that is in a lane
  * @lane: the lane, in its worker
  *
- * The mark stays behind: while there is a worker, the list isn't empty for those
- * who add to it, so they don't wake a second worker, which would only find the
- * first one at work.
+ * The mark stays behind: while there is a worker, the list is never empty, so
+ * adding to it doesn't wake a second worker, which would only find the first
+ * one at work.
  *
  * Context: Any.
  * Return: a list of struct floop_io, oldest first, or NULL.
@@ -70,7 +71,7 @@ struct llist_node *floop_lane_take(struct floop_lane *lane)
 	return oldest;
 }
 
-/* Take the mark away, and with it the worker; false if there is more to do. */
+/* Remove the mark: the worker is about to end. False if there is more to do. */
 static bool lane_leave(struct floop_lane *lane)
 {
 	struct llist_node *mark = &lane->mark;
@@ -78,7 +79,7 @@ static bool lane_leave(struct floop_lane *lane)
 	return try_cmpxchg(&lane->ios.first, &mark, NULL);
 }
 
-/* Run @work on the workqueue @own, once that is there. */
+/* Run @work on the workqueue @own, or on @shared until that is allocated. */
 static void run_work(struct floop_lanes *lanes,
 		     struct workqueue_struct *const *own,
 		     struct workqueue_struct *shared, struct work_struct *work)
@@ -97,7 +98,7 @@ static void run_work(struct floop_lanes *lanes,
 /**
  * floop_lane_stale() - have a mapped write drop pages
  * @lanes: the device's lanes
- * @work: does it
+ * @work: drops them
  *
  * Context: Any, interrupts included.
  */
@@ -128,7 +129,7 @@ static void lane_wake(struct floop_lane *lane)
  * @lane: the lane, in its worker
  * @pass: called with what is in the lane by then, oldest first
  *
- * Those that the worker has just woken run first, where they are to: they are
+ * Lets the tasks that the worker has just woken run in between, for they are
  * likely to add to the lane. The lane may be gone afterwards.
  *
  * Context: Process context. Sleeps if @pass does.
@@ -188,9 +189,9 @@ static struct floop_lane *lane_of_cgroup(struct floop_lanes *lanes,
 		return xa_load(&lanes->cgroups, key);
 	}
 	atomic_inc(&lanes->cgroup_lanes);
-	/* It wants a worker. */
+	/* One more lane needs one more worker. */
 	schedule_work(&lanes->wq_work);
-	/* Who has to wait finds its writer: it may be in an interrupt then. */
+	/* An I/O that has to wait may look for its writer in an interrupt. */
 	if (slot != nr_cpu_ids)
 		lane_of_cgroup(lanes, css, nr_cpu_ids, true);
 	return lane;
@@ -235,8 +236,8 @@ void floop_lane_add(struct floop_lane *lane, struct floop_io *io)
 }
 
 /*
- * What a task submits under a plug reaches the lane at once, and wakes one
- * worker once. Until then only the task itself waits for it.
+ * I/O that a task submits under a plug is added to the lane when the plug ends,
+ * and wakes one worker once. Until then only the task itself waits for it.
  */
 struct lane_plug {
 	struct blk_plug_cb cb;
@@ -271,14 +272,14 @@ static void lane_add_plugged(struct floop_lane *lane, struct floop_io *io)
 	plug->newest = &io->node;
 }
 
-/* Does a write go to a CPU's lane, to be tried without waiting? */
+/* Can a write be tried without waiting, in a CPU's lane? */
 static bool write_may_try(struct floop_image *image)
 {
 	return image->direct && (image->nowait || image->is_bdev);
 }
 
 /**
- * floop_lane_route() - queue an I/O where it belongs
+ * floop_lane_route() - queue an I/O in the lane that it belongs to
  * @io: new, or with the flush ahead of it done
  *
  * Context: Process context. Doesn't sleep.
@@ -303,6 +304,7 @@ void floop_lane_route(struct floop_io *io)
 /**
  * floop_lanes_max_active() - the workers that a device may have
  *
+ * Context: Any.
  * Return: how many, besides those of cgroups.
  */
 int floop_lanes_max_active(void)
@@ -321,7 +323,7 @@ void floop_lane_flush(struct floop_io *io)
 	floop_lane_add(&io->image->lanes->flusher, io);
 }
 
-/* Make what isn't there yet, with a worker for each lane. */
+/* Allocate the missing workqueues, with a worker for each lane. */
 static void alloc_wqs(struct floop_lanes *lanes)
 {
 	int cgroups = atomic_read(&lanes->cgroup_lanes);
@@ -336,7 +338,7 @@ static void alloc_wqs(struct floop_lanes *lanes)
 	if (!lanes->stale_wq) {
 		wq = alloc_workqueue(FLOOP_NAME "%d_stale", STALE_WQ_FLAGS, 0,
 				     lanes->number);
-		/* The same. */
+		/* Likewise. */
 		smp_store_release(&lanes->stale_wq, wq);
 	}
 	WRITE_ONCE(lanes->wq_retry, jiffies + HZ);
@@ -348,7 +350,7 @@ static void alloc_wqs(struct floop_lanes *lanes)
 }
 
 /**
- * floop_lanes_alloc_wqs() - have a device share no workqueue with another
+ * floop_lanes_alloc_wqs() - give a device workqueues of its own
  * @lanes: the device's
  *
  * Context: Process context. May sleep.
@@ -371,7 +373,7 @@ static void wq_work(struct work_struct *work)
 }
 
 /**
- * floop_lanes_alloc() - make the lanes of a device
+ * floop_lanes_alloc() - allocate the lanes of a device
  * @number: the device's number, for the names of its workqueues
  *
  * Context: Process context. May sleep.
@@ -403,7 +405,7 @@ struct floop_lanes *floop_lanes_alloc(int number)
 	return lanes;
 }
 
-/* Workers of a lane without I/O are on their way out. */
+/* Wait for the workers of a lane without I/O, which are about to end. */
 static void lane_flush(struct floop_lane *lane)
 {
 	flush_work(&lane->work);
@@ -413,7 +415,7 @@ static void lane_flush(struct floop_lane *lane)
 }
 
 /**
- * floop_lanes_remove_cgroups() - take the lanes of cgroups away
+ * floop_lanes_remove_cgroups() - free the lanes of cgroups
  * @lanes: the lanes, with no I/O in flight
  *
  * Context: Process context. May sleep.
@@ -426,7 +428,7 @@ void floop_lanes_remove_cgroups(struct floop_lanes *lanes)
 
 	if (xa_empty(&lanes->cgroups))
 		return;
-	/* First all workers: that of any CPU's lane may hold a writer's @writing. */
+	/* All workers first: a CPU's may hold a writer's @writing. */
 	for_each_possible_cpu(cpu)
 		lane_flush(per_cpu_ptr(lanes->cpus, cpu));
 	xa_for_each(&lanes->cgroups, key, lane)
@@ -442,8 +444,8 @@ void floop_lanes_remove_cgroups(struct floop_lanes *lanes)
  * floop_lanes_free() - undo floop_lanes_alloc()
  * @lanes: the lanes, with no I/O in flight
  *
- * Not for the last close of a device: that holds the disk's open_mutex, and to
- * wait for workers, who wait for a file system, is more than it may do.
+ * The last close of a device must not call it: that holds the disk's
+ * open_mutex, and may not wait for workers that wait for a file system.
  *
  * Context: Process context. May sleep.
  */
@@ -467,8 +469,9 @@ void floop_lanes_free(struct floop_lanes *lanes)
 }
 
 /**
- * floop_lane_init() - set up what all devices share
+ * floop_lane_init() - allocate the workqueues that all devices share
  *
+ * Context: Process context. May sleep.
  * Return: 0 or -ENOMEM.
  */
 int floop_lane_init(void)
@@ -487,6 +490,8 @@ int floop_lane_init(void)
 
 /**
  * floop_lane_exit() - undo floop_lane_init()
+ *
+ * Context: Process context. May sleep.
  */
 void floop_lane_exit(void)
 {

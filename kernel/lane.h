@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Lanes: how I/O gets from its submitter to a worker that may call the file
- * system. There is a lane a CPU, so that submitters share nothing; one lane
- * for what waits on the file system's own locks, where more workers would only
- * fight; and one for flushes, where one call serves all that wait.
+ * Lanes carry I/O from its submitter to a worker that may call the file system.
+ * Each CPU has a lane, so that submitters share nothing. One lane, the
+ * writer's, is for I/O that waits on the file system's own locks, where more
+ * workers would only fight; and one for flushes, where one call serves all that
+ * wait.
  */
 #ifndef FLOOP_LANE_H
 #define FLOOP_LANE_H
@@ -23,14 +24,15 @@ struct floop_io;
 
 /**
  * struct floop_lane - a queue of I/O and the work that empties it
- * @ios: newest first; behind them, while a worker is at it, @mark
+ * @ios: a list of struct floop_io, newest first, with @mark at its end while
+ *	there is a worker
  * @mark: stands for the worker
- * @work: runs while there is something in @ios
- * @lanes: the device's
- * @writing: of a writer: held by who is the writer now
+ * @work: the worker; runs while there is something in @ios
+ * @lanes: the device's lanes
+ * @writing: of a writer's lane: held by the worker that is the writer now
  * @backoff: NOWAIT attempts to skip after the next failed one
  * @skip: NOWAIT attempts still to skip; for this lane's worker only
- * @waiting: of a writer: buffered reads that wait in work of their own
+ * @waiting: of a writer's lane: buffered reads that wait in work of their own
  * @serving: the image that the worker calls the file system for, or NULL; for
  *	this lane's worker only
  */
@@ -49,18 +51,19 @@ struct floop_lane {
 
 /**
  * struct floop_lanes - the lanes of a device
- * @cpus: one lane a CPU
- * @writer: what has to wait for the file system, one at a time
- * @flusher: flushes
- * @cgroups: the lanes of other cgroups than the root, made on demand
- * @cgroup_lanes: how many
- * @wq: where the work of all of them runs, once it is made
- * @stale_wq: where mapped writes drop pages, once it is made; others wait for
- *	that, so nothing else runs there, and no other device's
- * @wq_lock: held by who makes them
- * @wq_work: makes them
- * @wq_retry: when to try it again, in jiffies, if memory was short
- * @number: the device's
+ * @cpus: a lane for each CPU
+ * @writer: the lane of I/O that has to wait for the file system, one at a time
+ * @flusher: the lane of flushes
+ * @cgroups: the lanes of the cgroups but the root, allocated on demand
+ * @cgroup_lanes: the number of them
+ * @wq: the workqueue of all lanes, once it is allocated
+ * @stale_wq: the workqueue on which mapped writes drop pages, once it is
+ *	allocated; others wait for that, so nothing else runs there
+ * @wq_lock: held to allocate the workqueues
+ * @wq_work: allocates the workqueues
+ * @wq_retry: when to try to allocate them again, in jiffies, if memory was
+ *	short
+ * @number: the device's number
  */
 struct floop_lanes {
 	struct floop_lane __percpu *cpus;
@@ -70,7 +73,7 @@ struct floop_lanes {
 	atomic_t cgroup_lanes;
 	struct workqueue_struct *wq;
 	struct workqueue_struct *stale_wq;
-	/* protects both pointers against a second maker */
+	/* protects both pointers against a second allocation */
 	struct mutex wq_lock;
 	struct work_struct wq_work;
 	unsigned long wq_retry;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Who else has the image open, or changes it: the driver's own descriptors,
- * which are the only ones that are not somebody else's (what came with
- * LOOP_CONFIGURE belongs to a process that may keep it), and the lease.
+ * The lease, which notices every other opener of the image and every change of
+ * it; and the driver's own descriptors. All others are somebody else's, that of
+ * LOOP_CONFIGURE, too: its process may keep it.
  *
  * It is a layout lease (FL_LAYOUT), which file systems that hand out block
  * layouts break before they change where a file's blocks are, whatever
@@ -29,13 +29,13 @@
 #include "lease.h"
 #include "rules.h"
 
-/* How often to try for the inode's lock, which our own writes take as well. */
+/* How often to try for the inode's lock, which our own writes take, too. */
 #define LOCK_TRIES	50
 
-/* Whoever was told to wait runs again, and is past the lease, in that time. */
+/* In that time a task that was told to wait is past the lease. */
 #define TOLD_LASTS	(60 * HZ)
 
-/* Has anybody else the image open, for anything that matters? */
+/* Does anybody else have the image open, in a way that matters? */
 static bool is_opened(struct floop_image *image)
 {
 	struct inode *inode = file_inode(image->file);
@@ -48,10 +48,11 @@ static bool is_opened(struct floop_image *image)
 }
 
 /*
- * Who has been told to wait for a lease may find the next one in its place: it
- * wakes up late, and an epoch begins every 10 ms. __break_lease() waits for that
- * one as well, and doesn't ask it to be broken. So it is known by the task.
- * Two tasks may have the same bit: then one ends an epoch for nothing.
+ * A task that has been told to wait for a lease may find the next one in its
+ * place: it wakes up late, and an epoch begins every 10 ms. __break_lease()
+ * waits for the next lease as well, but doesn't ask for it to be broken. So the
+ * guard remembers the task. Two tasks may have the same bit: then one of them
+ * ends an epoch for nothing.
  */
 static unsigned long bit_of_current(void)
 {
@@ -59,14 +60,14 @@ static unsigned long bit_of_current(void)
 }
 
 /*
- * Somebody is about to break some lease of the image's inode, this one or
- * another. Under flc_lock, in the context of whoever comes. do_dentry_open()
- * and get_write_access(), for a change of the size, have counted them by now.
- * Whoever isn't counted changes an attribute, or tries to: who may not is told
- * so only afterwards (notify_change()).
+ * Called for each lease of the image's inode when somebody is about to break
+ * one, in their context and under flc_lock. do_dentry_open() and, for a change
+ * of the size, get_write_access() have counted them by now. Those that aren't
+ * counted change an attribute, or try to: permission is checked only afterwards
+ * (notify_change()).
  *
  * Our own writes and changes through the file system break layout leases, too.
- * The guard knows of them; true makes them pass.
+ * The guard knows of them; true lets them pass.
  */
 static bool lease_noticed(struct file_lease *lease)
 {
@@ -84,8 +85,8 @@ static bool lease_noticed(struct file_lease *lease)
 	if (is_opened(image) || guard->told & bit_of_current())
 		floop_guard_break(image);
 	/*
-	 * Nothing keeps who can write from exchanging blocks: have them wait.
-	 * The kind is looked at after this, so opens conflict from here on.
+	 * A writer could exchange blocks now: make it wait. The kernel looks at
+	 * the lease's kind after this call, so opens conflict from here on.
 	 */
 	if (floop_hold_is_partial(guard)) {
 		lease->c.flc_flags &= ~FL_LAYOUT;
@@ -95,15 +96,15 @@ static bool lease_noticed(struct file_lease *lease)
 }
 
 /*
- * Somebody changes the file's blocks, or writes to it. Most call
+ * Somebody changes the file's blocks, or writes to it. Most of them call
  * inode_dio_wait() next, and wait there until mapped I/O in flight has ended.
  * An atomic write on xfs doesn't (xfs_file_dio_write_atomic(), since 6.16):
- * where there may be one, whoever comes waits until drain_work() has given the
- * lease back. Without a time (fl_break_time), or the lease would be taken away;
- * and as if it were the first to come (FL_UNLOCK_PENDING), or the next one would
- * not be brought here.
+ * where there may be one, they wait until drain_work() has dropped the lease.
+ * They wait without a limit (fl_break_time), or the kernel would take the lease
+ * away; and FL_UNLOCK_PENDING is cleared, or the next one would not be brought
+ * here.
  *
- * Under flc_lock. True: the lease is gone at once.
+ * Called under flc_lock. Returns true to drop the lease at once.
  */
 static bool lease_break(struct file_lease *lease)
 {
@@ -126,7 +127,7 @@ static bool lease_break(struct file_lease *lease)
 }
 
 #ifdef FLOOP_LEASE_OPEN_CONFLICT
-/* We look for other openers ourselves: see floop_lease_take(). */
+/* floop_lease_take() looks for other openers itself. */
 static int no_open_conflict(struct file *file, int type)
 {
 	return 0;
@@ -148,7 +149,7 @@ static int set_lease(struct floop_image *image)
 	struct floop_guard *guard = &image->guard;
 	int err;
 
-	/* There is no lease: nobody is told anything now. */
+	/* Without a lease, nobody is told anything now. */
 	if (time_after(jiffies, guard->told_at + TOLD_LASTS))
 		guard->told = 0;
 
@@ -160,9 +161,9 @@ static int set_lease(struct floop_image *image)
 	lease->c.flc_owner = image;
 	lease->c.flc_pid = current->tgid;
 	lease->c.flc_file = image->file;
-	/* From when it is granted on, it may be broken. */
+	/* It may be broken as soon as it is granted. */
 	err = vfs_setlease(image->file, F_RDLCK, &lease, NULL);
-	/* It is ours no more if the file system took it. */
+	/* NULL if the file system has taken it. */
 	if (lease)
 		locks_free_lease(lease);
 	return err;
@@ -170,11 +171,11 @@ static int set_lease(struct floop_image *image)
 
 /**
  * floop_lease_drop() - drop the lease
- * @image: the image; whether there is a lease on it or not
+ * @image: the image, with a lease or without one
  *
- * kernel_setlease() and not vfs_setlease(): that asks whether the caller may
- * have leases, and whoever detaches may be somebody who may not. Afterwards
- * nobody finds the image by its inode.
+ * Calls kernel_setlease(), for vfs_setlease() asks whether the caller may have
+ * leases, and the task that detaches may lack that right. Afterwards nobody
+ * finds the image by its inode.
  *
  * Context: Process context. May sleep, but waits for neither I/O nor memory.
  */
@@ -187,9 +188,9 @@ void floop_lease_drop(struct floop_image *image)
 }
 
 /*
- * Does this kernel ask the lease when somebody opens the file? Without that
- * nothing may be mapped, so find out by doing what an open does. Nobody's lease
- * is broken by it: an open to read conflicts with exclusive leases only.
+ * Does this kernel call the lease when somebody opens the file? Mapping depends
+ * on it, so find out by an open's own call. That breaks nobody's lease: an open
+ * to read conflicts with exclusive leases only.
  */
 static bool notices_openers(struct floop_image *image)
 {
@@ -203,9 +204,9 @@ static bool notices_openers(struct floop_image *image)
 }
 
 /*
- * Whoever was past the check for leases when ours was taken, and changes the
- * file, holds the inode's lock exclusively until that is done, or is counted.
- * Don't wait for it: its owner may wait for us. Our own direct I/O shares it.
+ * A change that was past the check for leases when ours was taken holds the
+ * inode's lock exclusively until it is done, or is counted. Don't wait for the
+ * lock: its owner may wait for us. Our own direct I/O shares it.
  */
 static bool nobody_is_inside(struct floop_image *image)
 {
@@ -225,15 +226,16 @@ static bool nobody_is_inside(struct floop_image *image)
 }
 
 /**
- * floop_lease_take() - be told of everybody else from here on
+ * floop_lease_take() - take the lease, and look for other openers
  * @image: the image
  *
- * Who opens the image counts as an opener before it looks for leases
- * (do_dentry_open()), and we look after ours is there to be found:
- * generic_add_lease() has the barrier.
+ * An open is counted before it looks for leases (do_dentry_open()), and we look
+ * at the counts after our lease is there to be found: generic_add_lease() has
+ * the barrier.
  *
  * Context: Process context. Sleeps. floop_guard_break() may be called at once.
- * Return: %FLOOP_UNMAPPED_NOT, or why not; then floop_lease_drop() is due.
+ * Return: %FLOOP_UNMAPPED_NOT, or why not; then the caller calls
+ * floop_lease_drop().
  */
 enum floop_unmapped floop_lease_take(struct floop_image *image)
 {
@@ -257,9 +259,10 @@ enum floop_unmapped floop_lease_take(struct floop_image *image)
  * @file: what userspace handed in
  * @read_only: the device is
  *
- * Context: Process context, as who attaches it. May sleep.
- * Return: a file of our own; ERR_PTR() where that makes no difference (it is none
- * that can be mapped), or can't be had.
+ * Context: Process context, with the credentials of the task that attaches. May
+ * sleep.
+ * Return: a file of our own; ERR_PTR() if the file can't be mapped anyway, or
+ * can't be opened.
  */
 struct file *floop_lease_open(struct file *file, bool read_only)
 {
@@ -275,10 +278,11 @@ struct file *floop_lease_open(struct file *file, bool read_only)
  * floop_lease_open_sync() - open an image for the guard's own fsyncs
  * @file: what floop_lease_open() returned
  *
- * A descriptor tells of an error of write-back once. The one that serves the
- * device's flushes must not lose it to us.
+ * A descriptor reports an error of write-back once. The one that serves the
+ * device's flushes must not lose it to the guard.
  *
- * Context: Process context, as who attaches it. May sleep.
+ * Context: Process context, with the credentials of the task that attaches. May
+ * sleep.
  * Return: a file of our own, or ERR_PTR().
  */
 struct file *floop_lease_open_sync(struct file *file)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The queue's limits: what the device says of itself, from its image. They
- * change under a frozen queue, with the queue's limits_lock taken first, or
- * while nobody uses the device.
+ * The queue's limits, which follow from the image. They change while the queue
+ * is frozen, with the queue's limits_lock taken first, or while nobody uses the
+ * device.
  */
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>
@@ -21,14 +21,14 @@
  * floop_limits_block_size() - the logical block size where the user chose none
  * @dev: the device
  * @image: its image, or the one that it is to have
- * @size: what the device shows of it, in sectors of 512 bytes
+ * @size: the size that the device shows of it, in sectors of 512 bytes
  * @asked: the user asked for direct I/O
  *
- * 512 bytes, as on the in-tree driver. Where that is too little for direct I/O
- * (a disk of 4096-byte sectors), as much as that takes, if the user asked for
- * direct I/O, or if the content is known to have been made for as much, and
- * nothing is lost at the end. Content that isn't known, or none, stays in
- * sectors of 512 bytes: what was written so could not be found in larger ones.
+ * 512 bytes, as on the in-tree driver. Where direct I/O needs more (a disk of
+ * 4096-byte sectors), as much as it needs, if the user asked for direct I/O, or
+ * if the content is known to have been made for such sectors, and nothing is
+ * lost at the end. Unknown content stays in sectors of 512 bytes: it was
+ * written so, and could not be found in larger ones.
  *
  * Context: Process context. May read the image.
  * Return: the size in bytes.
@@ -52,7 +52,7 @@ unsigned int floop_limits_block_size(struct floop_device *dev,
 }
 
 /*
- * What is discarded becomes a hole and reads as zeroes. On a block device that
+ * A discarded range becomes a hole and reads as zeroes. On a block device that
  * is write-zeroes with unmap, not discard, so its limit for that counts.
  */
 static void set_discard(struct floop_image *image, struct queue_limits *lim)
@@ -91,29 +91,34 @@ static void drop_unsupported(struct floop_image *image,
 
 /*
  * Direct I/O hands the submitter's pages to the image's file system, which may
- * checksum or mirror them: they must not change on the way, unless it is known
- * not to, and neither it nor the disk below says that they must not. (btrfs
- * checksums, and says so of no mapping; ZFS verifies what it has written.)
+ * checksum or mirror them: then they must not change on the way. That isn't
+ * needed if the file system is known to do neither, and neither it nor the disk
+ * below asks for stable pages. (btrfs checksums, and asks for them in no
+ * mapping; ZFS verifies what it has written.)
  */
 static bool needs_stable_writes(struct floop_image *image)
 {
 	struct block_device *disk = floop_image_disk(image);
 
 	return mapping_stable_writes(image->file->f_mapping) ||
-	       (disk && bdev_stable_writes(disk)) || !floop_fs_passes_data_on(image);
+	       (disk && bdev_stable_writes(disk)) ||
+	       !floop_fs_passes_data_on(image);
 }
 
 /**
- * floop_limits_direct() - what direct I/O to an image asks of a device's users
+ * floop_limits_direct() - set the limits that go with direct I/O
  * @image: the image, with direct I/O decided
  * @lim: limits that are being updated
+ *
+ * Context: Any.
  */
 void floop_limits_direct(struct floop_image *image, struct queue_limits *lim)
 {
 	lim->dma_alignment = SECTOR_SIZE - 1;
 	/*
-	 * Not BLK_FEAT_POLL, whatever the disk has: a mapped bio holds the guard,
-	 * and one that is polled for ends only if its submitter polls.
+	 * BLK_FEAT_POLL stays off even if the disk has it: a mapped bio holds
+	 * the guard, and one that is polled for ends only if its submitter
+	 * polls.
 	 */
 	lim->features &= ~BLK_FEAT_STABLE_WRITES;
 	if (!image->direct)
@@ -175,7 +180,7 @@ int floop_limits_attach(struct floop_device *dev, struct floop_image *image,
 }
 
 /**
- * floop_limits_drop() - take out what the image's file system can't do
+ * floop_limits_drop() - clear the limits of what the file system can't do
  * @dev: the device
  * @image: the image, with @image->unsupported set; closing it waits for us
  *

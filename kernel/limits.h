@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The queue's limits: what the device says of itself.
+ * The queue's limits.
  */
 #ifndef FLOOP_LIMITS_H
 #define FLOOP_LIMITS_H

@@ -140,7 +140,7 @@ void floop_window(enum floop_window window)
 }
 #endif
 
-/* Opening a node that has no disk makes the disk, where the kernel asks us. */
+/* Add a device when its node is opened, where the kernel asks us. */
 static void floop_probe(dev_t devt)
 {
 	int index = floop_device_index(devt);
@@ -172,7 +172,7 @@ static int __init floop_init(void)
 	err = floop_guard_init();
 	if (err)
 		goto err_remap;
-	/* Before the control node, which makes devices of that major. */
+	/* Before the control node, which adds devices of that major. */
 	err = floop_device_register_major(IS_ENABLED(CONFIG_BLOCK_LEGACY_AUTOLOAD) ?
 					  floop_probe : NULL);
 	if (err) {

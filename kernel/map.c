@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The extent map: a maple tree read under RCU. An entry is the distance from a
+ * The extent map: a maple tree, read under RCU. An entry is the distance from a
  * sector of the file to its sector on the disk, so neighbours that are
- * contiguous on the disk have the same entry and become one range.
+ * contiguous on the disk have the same entry and become one extent.
  */
 #include <linux/bits.h>
 #include <linux/sizes.h>
@@ -14,8 +14,8 @@ unsigned int floop_map_mib = 64;
 bool floop_map_default = true;
 
 /*
- * A range and the gap next to it take a pivot and a slot each, 32 bytes, in
- * nodes that are half full after insertions in no order (maple_range_64).
+ * An extent and the gap next to it take a pivot and a slot each, 32 bytes, in
+ * nodes that are half full after insertions in random order (maple_range_64).
  */
 #define EXTENT_BYTES	64UL
 
@@ -33,9 +33,10 @@ static sector_t to_disk(void *entry, sector_t sector)
 }
 
 /**
- * floop_map_init() - begin with nothing mapped
+ * floop_map_init() - prepare an empty map
  * @map: the map
  *
+ * Context: Process context. May sleep.
  * Return: 0 or -ENOMEM.
  */
 int floop_map_init(struct floop_map *map)
@@ -59,7 +60,7 @@ static void cache_extent(struct floop_map *map, sector_t first, sector_t end,
 	put_cpu_ptr(map->cached);
 }
 
-/* There is no reader that could cache it again. */
+/* There are no readers, who could cache an extent again. */
 static void drop_cached(struct floop_map *map)
 {
 	int cpu;
@@ -69,10 +70,11 @@ static void drop_cached(struct floop_map *map)
 }
 
 /*
- * Subtrees are given up only while there is no reader, and the tree is told so:
- * as of 7.3, a subtree that has readers and whose root is full is not destroyed
- * right. mte_dead_leaves() leaves untyped pointers in its slots, by which
- * mt_clear_meta() takes the last one for metadata: a wrong address is freed.
+ * Subtrees are freed only while there is no reader, and the tree is told so: as
+ * of 7.3, a subtree that has readers and whose root is full is not destroyed
+ * right. mte_dead_leaves() leaves untyped pointers in its slots, so
+ * mt_clear_meta() takes the last one for metadata, and a wrong address is
+ * freed.
  */
 static void map_destroy(struct floop_map *map)
 {
@@ -83,7 +85,9 @@ static void map_destroy(struct floop_map *map)
 
 /**
  * floop_map_exit() - free a map
- * @map: the map; nobody uses it any more
+ * @map: the map, without users
+ *
+ * Context: Process context. May sleep.
  */
 void floop_map_exit(struct floop_map *map)
 {
@@ -93,14 +97,14 @@ void floop_map_exit(struct floop_map *map)
 }
 
 /**
- * floop_map_find() - where is this sector?
+ * floop_map_find() - look a sector up
  * @map: the map
  * @sector: a sector of the file
  * @disk: set to the disk's sector if it is mapped
- * @end: set to the first sector behind @sector that this is not true of any more
+ * @end: set to the end of the extent, or of the gap, that @sector is in
  *
  * Context: Under rcu_read_lock(), and in an epoch or with @map->lock held.
- * Return: whether it is mapped.
+ * Return: true if it is mapped.
  */
 bool floop_map_find(struct floop_map *map, sector_t sector, sector_t *disk,
 		    sector_t *end)
@@ -120,6 +124,7 @@ bool floop_map_find(struct floop_map *map, sector_t sector, sector_t *disk,
  * floop_map_bytes() - the memory that a map takes, at most
  * @map: the map
  *
+ * Context: Any.
  * Return: bytes.
  */
 size_t floop_map_bytes(const struct floop_map *map)
@@ -134,17 +139,18 @@ size_t floop_map_bytes(const struct floop_map *map)
  * @nr: its length, in sectors
  * @disk: its first sector on the disk
  *
- * What is mapped already is where it was, or it would have been taken out.
+ * Sectors that are mapped already are where they were, or they would have been
+ * unmapped.
  *
- * Context: Process context, with @map->lock held. Doesn't wait for memory: who
- * ends a broken epoch, which others wait for, waits for the lock.
+ * Context: Process context, with @map->lock held. Doesn't wait for memory: the
+ * end of a broken epoch, which others wait for, waits for the lock.
  * Return: 0; -ENOSPC for more than the bound on the map's memory; -ENOMEM.
  */
 int floop_map_add(struct floop_map *map, sector_t sector, sector_t nr,
 		  sector_t disk)
 {
 	unsigned long first = sector, last = sector + nr - 1, extents = 1;
-	/* From one before to one behind: neighbours become one range. */
+	/* From one before to one behind: neighbours become one extent. */
 	MA_STATE(mas, &map->tree, first - !!first, first - !!first);
 	void *entry = to_entry(sector, disk), *old;
 	sector_t sectors = nr;
@@ -175,11 +181,12 @@ int floop_map_add(struct floop_map *map, sector_t sector, sector_t nr,
 }
 
 /**
- * floop_map_clear() - map nothing any more
+ * floop_map_clear() - unmap all
  * @map: the map
  *
- * Context: Process context, with @map->lock held, and no reader but us. Never
- * fails: it needs no memory.
+ * Never fails: it needs no memory.
+ *
+ * Context: Process context, with @map->lock held, and no reader but us.
  */
 void floop_map_clear(struct floop_map *map)
 {
@@ -197,7 +204,7 @@ void floop_map_clear(struct floop_map *map)
  *
  * Context: Process context, with @map->lock held, and no reader but us.
  * Doesn't wait for memory.
- * Return: false if there was no memory to unmap a part, and all is unmapped.
+ * Return: false if all has been unmapped, for lack of memory to unmap a part.
  */
 bool floop_map_remove(struct floop_map *map, sector_t sector, sector_t nr)
 {
@@ -232,10 +239,10 @@ bool floop_map_remove(struct floop_map *map, sector_t sector, sector_t nr)
 }
 
 /**
- * floop_map_gap() - the next range that isn't mapped
+ * floop_map_gap() - find the next range that isn't mapped
  * @map: the map
- * @sector: where to look from, in sectors of the file; set to where the gap begins
- * @limit: where to stop looking
+ * @sector: where to begin, in sectors of the file; set to the start of the gap
+ * @limit: where to stop
  * @end: set to the end of the gap, at most @limit
  *
  * Context: Process context. Takes @map->lock.

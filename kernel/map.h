@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The extent map of an image: which sectors of the file lie where on the disk.
- * Whether it may be believed is the guard's business (guard.h).
+ * The extent map of an image: where on the disk the sectors of the file lie.
+ * The guard (guard.h) knows whether the map is true.
  */
 #ifndef FLOOP_MAP_H
 #define FLOOP_MAP_H
@@ -14,13 +14,13 @@
 #define FLOOP_NOWHERE	((sector_t)-1)
 
 /**
- * struct floop_cached_extent - the last range that a CPU has found in the map
+ * struct floop_cached_extent - the last extent that a CPU has found in the map
  * @first: its first sector in the file
  * @end: the first sector behind it
- * @away: how far it is to the disk's sector
+ * @away: the distance to its first sector on the disk
  *
- * The map may know of more by now. What it knows stays true for as long as there
- * are readers.
+ * The extent may have grown in the map by now. A cached extent stays true for
+ * as long as there are readers.
  */
 struct floop_cached_extent {
 	sector_t first;
@@ -29,17 +29,17 @@ struct floop_cached_extent {
 };
 
 /**
- * struct floop_map - where an image's sectors lie
- * @tree: by sector of the file; the entry is how far it is to the disk's sector
- * @cached: what was last found in it
- * @lock: held by who changes @tree
- * @extents: how many ranges there are
- * @sectors: how many sectors are mapped
+ * struct floop_map - an extent map
+ * @tree: by sector of the file; an entry is the distance to the disk's sector
+ * @cached: the cached extent of each CPU
+ * @lock: held to change @tree
+ * @extents: the number of extents
+ * @sectors: the number of sectors that are mapped
  */
 struct floop_map {
 	struct maple_tree tree;
 	struct floop_cached_extent __percpu *cached;
-	/* held by who changes the tree; readers have RCU */
+	/* serializes changes of the tree; readers have RCU */
 	struct mutex lock;
 	unsigned long extents;
 	sector_t sectors;
@@ -61,13 +61,13 @@ bool floop_map_gap(struct floop_map *map, sector_t *sector, sector_t limit,
 size_t floop_map_bytes(const struct floop_map *map);
 
 /**
- * floop_map_cached() - are these sectors where this CPU found the last ones?
+ * floop_map_cached() - look sectors up in this CPU's cached extent
  * @map: the map
  * @sector: the first one, in the file
  * @nr: how many
  *
  * Context: Process context, in an epoch.
- * Return: the disk's sector; %FLOOP_NOWHERE if floop_map_find() has to say.
+ * Return: the disk's sector; %FLOOP_NOWHERE where floop_map_find() has to look.
  */
 static inline sector_t floop_map_cached(struct floop_map *map, sector_t sector,
 					sector_t nr)

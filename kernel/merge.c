@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Writes that are next to each other become one call to the file system. The
- * page cache of the device itself writes back page by page (dd, mkfs), and a
- * bio-based device has no requests for the block layer to merge them into.
+ * Merge writes that are next to each other into one call to the file system.
+ * The page cache of the device itself writes back page by page (dd, mkfs), and
+ * a bio-based device has no requests for the block layer to merge into.
  */
 #include <linux/bio.h>
 #include <linux/blk-cgroup.h>
@@ -18,18 +18,18 @@
 #include "trace.h"
 
 /*
- * More would gain little, and a direct write that the disk has to split can't be
- * tried without waiting. The vectors take memory; one may be as large as a huge
- * page, so their number says nothing of the bytes.
+ * Larger writes would gain little, and a direct write that the disk has to
+ * split can't be tried without waiting. The vectors take memory; one may be as
+ * large as a huge page, so the bytes need a bound of their own.
  */
 #define MAX_VECS	64U
 #define MAX_BYTES	SZ_256K
 
 /**
- * struct merged - a bio of the memory of several
- * @bio: in their place
- * @parts: their struct floop_io, by rising sector
- * @vecs: their memory
+ * struct merged - a write that others were merged into
+ * @bio: stands for all of them
+ * @parts: a list of their struct floop_io, by rising sector
+ * @vecs: the memory of all of them
  */
 struct merged {
 	struct bio bio;
@@ -52,7 +52,7 @@ static bool follows(struct bio *bio, struct bio *next)
 	       bio_blkcg_css(bio) == bio_blkcg_css(next);
 }
 
-/* How many vectors it is, and which is the last. */
+/* Count the vectors of a bio, and return the last one. */
 static unsigned int count_vecs(struct bio *bio, struct bio_vec *last)
 {
 	struct bvec_iter iter;
@@ -69,7 +69,7 @@ static bool goes_on(const struct bio_vec *vec, const struct bio_vec *next)
 	       vec->bv_offset + vec->bv_len == next->bv_offset;
 }
 
-/* A disk that takes whole pages only (NVMe) would have to split it elsewhere. */
+/* A disk that takes whole pages only (NVMe) would have to split it there. */
 static bool has_gap(const struct bio_vec *vec, struct bio *bio)
 {
 	struct bio_vec next = mp_bvec_iter_bvec(bio->bi_io_vec, bio->bi_iter);
@@ -80,8 +80,8 @@ static bool has_gap(const struct bio_vec *vec, struct bio *bio)
 }
 
 /*
- * What has failed together is tried again one by one: an error belongs to the
- * write that it befell, and the others may well succeed.
+ * If a merged write fails, try its parts again one by one: the error belongs to
+ * one of them, and the others may succeed.
  */
 static void merged_end_io(struct bio *bio)
 {
@@ -144,15 +144,15 @@ static struct merged *merged_alloc(struct llist_node *parts, unsigned int nr)
 }
 
 /**
- * floop_merge() - make one I/O of a write and of those that go on where it ends
- * @io: the first
- * @next: what is in the lane behind it; what has become a part is taken off
+ * floop_merge() - merge a write with those that follow it
+ * @io: the first write
+ * @next: the list of I/O behind it; parts of the merged write are taken off
  *
- * It ends when the one does that is returned, each part for itself.
+ * The parts end when the merged write ends.
  *
  * Context: A worker of the image. Doesn't sleep.
- * Return: the I/O to handle: @io itself if nothing goes on there, or if there is
- * no memory to merge it.
+ * Return: the I/O to serve; @io itself if no write follows it, or if there is
+ * no memory to merge.
  */
 struct floop_io *floop_merge(struct floop_io *io, struct llist_node **next)
 {

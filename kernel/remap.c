@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The mapped path. In an epoch (guard.h) a bio whose sectors are in the map is
- * pointed at the disk's own, in its submitter's context, and goes on as it is:
- * flags, priority, write hint and cookie are the disk's to see. There is no
- * clone. What the bio said of its end is put aside and given back at the end.
+ * pointed at the disk's own sectors and submitted, in its submitter's context.
+ * It is not cloned, so the disk sees its flags, priority, write hint and
+ * cookie. Its completion and position are saved, and restored when it ends.
  */
 #include <linux/blkdev.h>
 #include <linux/fs.h>
@@ -24,28 +24,28 @@
 #include "times.h"
 #include "trace.h"
 
-/* Mempool reserve of an image; without memory, more take the file path. */
+/* Mempool reserve of an image; without memory, others take the file path. */
 #define RESERVE		4
-/* A CPU keeps so many for its next I/O. KASAN wants to see them freed. */
+/* The most on a CPU's free list. KASAN wants to see them freed. */
 #define FREE_LIST_MAX		(IS_ENABLED(CONFIG_KASAN) ? 0 : 32)
 
 static struct kmem_cache *remap_cache;
 
 /**
- * struct remap - what a bio said before it was pointed elsewhere
+ * struct remap - what a mapped bio was before it was pointed at the disk
  * @end_io: its bi_end_io
  * @private: its bi_private
  * @bdev: its bi_bdev
  * @iter: its bi_iter
- * @freeze_held: it holds freeze protection of the image's file system
- * @flushes: the disk's statistics will know of its flush; the disk below may have
- *	taken it out of the bio
- * @image: the image; of whose guard it holds a reference
- * @start: when it came, in jiffies, or 0: the disk's statistics don't know of it
- * @bio: the bio, if its end is left to @stale_work
- * @stale_work: ends it, where that can't be done at once
- * @next: in a CPU's free_list: the one below
- * @depth: and how many there are, with this one
+ * @freeze_held: the bio holds freeze protection of the image's file system
+ * @flushes: its flush counts in the device's statistics; the disk below may
+ *	clear the flag in the bio
+ * @image: the image; the bio holds a reference of its guard
+ * @start: when it came, in jiffies; 0 if it doesn't count in the statistics
+ * @bio: the bio, if @stale_work ends it
+ * @stale_work: ends the bio, where that can't be done at once
+ * @next: the next one on a CPU's free list
+ * @depth: the length of the free list from here
  */
 struct remap {
 	bio_end_io_t *end_io;
@@ -63,10 +63,10 @@ struct remap {
 };
 
 /*
- * What the last I/Os of a CPU have given back. The slab and the mempool take ten
- * times the instructions. Interrupts put something in at any time, but only tasks
- * take something out, one at a time: what is on top and what lies below it don't
- * change for them unless the top does.
+ * Free lists, one for each CPU, of what its last I/Os have freed: the slab and
+ * the mempool take ten times the instructions. Interrupts push at any time, but
+ * only tasks pop, one at a time, so a task that finds the same entry on top
+ * also finds the same entry below it.
  */
 static DEFINE_PER_CPU(struct remap *, free_list);
 
@@ -103,9 +103,9 @@ static bool free_list_push(struct remap *remap)
 static inline void remap_free(struct floop_image *image, struct remap *remap)
 {
 	/*
-	 * What is missing from the reserve goes there, for someone may wait for
-	 * it. The barrier is that of mempool_free(): if this came out of the
-	 * reserve, it is seen to be missing.
+	 * Refill the reserve first, for someone may wait for it. The barrier is
+	 * that of mempool_free(): if this entry came out of the reserve, the
+	 * reserve is seen to lack it.
 	 */
 	smp_rmb();
 	if (unlikely(!mempool_is_saturated(&image->remaps)) ||
@@ -137,7 +137,7 @@ static inline void remap_freeze_put(struct remap *remap)
 	remap->freeze_held = false;
 }
 
-/* The reference of the guard is not given back by this. */
+/* Undo remap_alloc() and remap_freeze_get(). Keeps the guard's reference. */
 static inline void remap_release(struct remap *remap)
 {
 	remap_freeze_put(remap);
@@ -152,9 +152,9 @@ static void remap_finish(struct bio *bio)
 	bio->bi_private = remap->private;
 	bio->bi_bdev = remap->bdev;
 	bio->bi_iter = remap->iter;
-	/* The disk has told of its own; this is the device's. */
+	/* The disk has traced its completion; have the device's traced, too. */
 	bio_set_flag(bio, BIO_TRACE_COMPLETION);
-	/* What the disk's policies have counted isn't counted off twice. */
+	/* Don't let the block layer count off twice for the disk's policies. */
 	bio->bi_flags &= ~(BIT(BIO_QOS_THROTTLED) | BIT(BIO_QOS_MERGED));
 	if (remap->start && bio_sectors(bio))
 		bdev_end_io_acct(bio->bi_bdev, bio_op(bio), bio_sectors(bio),
@@ -175,9 +175,9 @@ static bool remap_is_stale(struct remap *remap, struct bio *bio)
 }
 
 /*
- * Someone has read the image through its page cache while we wrote to it: the
- * pages may hold what was there before. As after every direct write, they go
- * before the write is said to be done. Not in an interrupt.
+ * Somebody has read the image through its page cache while we wrote to it: the
+ * pages may hold older data. Drop them before the write completes, as after
+ * every direct write. That can't be done in an interrupt.
  */
 static void stale_work(struct work_struct *work)
 {
@@ -187,7 +187,7 @@ static void stale_work(struct work_struct *work)
 		     ((loff_t)remap->iter.bi_sector << SECTOR_SHIFT);
 	unsigned int memflags;
 
-	/* With the guard held, memory may not be waited for by I/O to us. */
+	/* We hold the guard: memory must not come from I/O to us. */
 	memflags = memalloc_noio_save();
 	if (remap_is_stale(remap, remap->bio))
 		floop_cache_drop_range(remap->image, pos,
@@ -205,7 +205,7 @@ static void remap_end(struct bio *bio)
 
 	if (unlikely(remap_is_stale(remap, bio)) ||
 	    floop_window_is_open(FLOOP_WINDOW_END)) {
-		/* The disk has it: don't keep a freeze waiting for pages. */
+		/* The disk has it: a freeze needn't wait for the pages. */
 		remap_freeze_put(remap);
 		remap->bio = bio;
 		INIT_WORK(&remap->stale_work, stale_work);
@@ -214,15 +214,15 @@ static void remap_end(struct bio *bio)
 	}
 	remap_finish(bio);
 	/*
-	 * Last: without it the image may be gone, and with it the bio set that
-	 * the bio came from.
+	 * Last: without the reference the image may be gone, and with it the
+	 * bio set that the bio came from.
 	 */
 	percpu_ref_put(&guard->users);
 }
 
 /*
- * A write keeps the file system below from being frozen, as every write to it
- * does. Returns false where it is frozen, or not to be written to any more.
+ * Take freeze protection of the file system below, as every write to it does.
+ * Returns false if it is frozen, or read-only by now.
  */
 static bool remap_freeze_get(struct floop_image *image)
 {
@@ -230,15 +230,15 @@ static bool remap_freeze_get(struct floop_image *image)
 
 	if (unlikely(sb_rdonly(sb)) || unlikely(!sb_start_write_trylock(sb)))
 		return false;
-	/* It is let go by who completes the bio: lockdep is told, as for AIO. */
+	/* Released at completion by any task; tell lockdep, as AIO does. */
 	__sb_writers_release(sb, SB_FREEZE_WRITE);
 	floop_times_wrote(&image->times);
 	return true;
 }
 
 /*
- * A disk takes no writes from us that it takes from nobody: blkdev_write_iter()
- * asks, submit_bio() doesn't.
+ * Refuse the writes to a disk that blkdev_write_iter() refuses: submit_bio()
+ * doesn't check.
  */
 static bool disk_refuses(struct floop_image *image)
 {
@@ -246,17 +246,17 @@ static bool disk_refuses(struct floop_image *image)
 	       IS_SWAPFILE(image->guard.mapping->host);
 }
 
-/* Can this bio be served in parts? Part of one that may not wait is none. */
+/* May this bio be served in parts? Not if only all of it is of use. */
 static bool may_split(struct bio *bio)
 {
 	return !(bio->bi_opf & (REQ_NOWAIT | REQ_PREFLUSH | REQ_ATOMIC));
 }
 
 /*
- * Cut off what is alike at the front of a bio. The rest comes back to us, when
- * the front has been submitted. Without memory all of it goes through the file
- * system: to wait for some, with a reference of the guard, would be to wait for
- * bios that do.
+ * Split off the first @nr sectors of a bio. The rest is submitted again, and
+ * comes back to us after the front. Without memory all of the bio goes through
+ * the file system: waiting for memory with a reference of the guard would be
+ * waiting for bios that wait so, too.
  */
 static struct bio *remap_split(struct floop_image *image, struct bio *bio,
 			       sector_t nr)
@@ -271,7 +271,7 @@ static struct bio *remap_split(struct floop_image *image, struct bio *bio,
 	return front;
 }
 
-/* A bio that isn't all where the last ones were; it is cut to what is alike. */
+/* Look a bio up in the map, and split off what is contiguous, or not mapped. */
 static noinline sector_t remap_find(struct floop_image *image, struct bio **bio,
 				    sector_t sector)
 {
@@ -294,7 +294,7 @@ static noinline sector_t remap_find(struct floop_image *image, struct bio **bio,
 	return mapped ? disk : FLOOP_NOWHERE;
 }
 
-/* The disk's sector for a bio, or FLOOP_NOWHERE. A flush has no place. */
+/* The disk's sector for a bio, or FLOOP_NOWHERE. Without data: any. */
 static sector_t remap_place(struct floop_image *image, struct bio **bio)
 {
 	sector_t sector = (image->offset >> SECTOR_SHIFT) +
@@ -310,9 +310,9 @@ static sector_t remap_place(struct floop_image *image, struct bio **bio)
 }
 
 /*
- * The end of a bio that others are chained to waits for theirs, and one of them
- * may go through the file system and wait there for who broke the lease, who
- * waits for us to drain. So what is mapped of it has an end of its own.
+ * A chained parent completes after its children. One of them may go through the
+ * file system, and block on the lease breaker, who waits for us to drain. So
+ * the mapped part of it gets a bio of its own, which ends by itself.
  */
 static struct bio *remap_unchain(struct floop_image *image, struct bio *bio)
 {
@@ -348,20 +348,20 @@ static void remap_submit(struct floop_image *image, struct bio *bio,
 	bio->bi_end_io = remap_end;
 	bio->bi_private = remap;
 	bio->bi_iter.bi_sector = disk;
-	/* Each device counts it once. */
+	/* Have the disk count it for the cgroup, too. */
 	bio_clear_flag(bio, BIO_CGROUP_ACCT);
 	bio_set_dev(bio, image->guard.disk);
 	submit_bio_noacct(bio);
 }
 
 /**
- * floop_remap() - send a bio to the disk, if it can be
+ * floop_remap() - send a bio to the disk, if it is mapped
  * @image: the image
- * @bio: a read, a write or a flush; not changed if it can't be. If only its
- *	front is alike, the rest has been submitted again and @bio is set to the
+ * @bio: a read, a write or a flush; not changed if it isn't mapped. If only its
+ *	front is contiguous, the rest is submitted again and @bio is set to the
  *	front
  *
- * Context: Process context, in ->submit_bio. Doesn't wait.
+ * Context: Process context, in ->submit_bio. Doesn't sleep.
  * Return: false if it has to go through the file system.
  */
 bool floop_remap(struct floop_image *image, struct bio **bio)
@@ -373,14 +373,14 @@ bool floop_remap(struct floop_image *image, struct bio **bio)
 
 	if (!percpu_ref_tryget_live(&guard->users))
 		return false;
-	/* Nothing of the map is read before it is known that it may be. */
+	/* Read nothing of the map before the reference is held. */
 	smp_acquire__after_ctrl_dep();
 	if (unlikely(floop_guard_flags_changed(guard)) ||
 	    unlikely(floop_guard_has_pages(guard))) {
 		floop_guard_doubt(image);
 		goto unmapped;
 	}
-	/* What the file system has written it also has to make durable. */
+	/* The file system has to make durable what went through it. */
 	if ((opf & REQ_PREFLUSH) && READ_ONCE(image->sync) != FLOOP_SYNCED &&
 	    floop_rule_holds(FLOOP_RULE_FLUSH))
 		goto unmapped;
@@ -393,7 +393,7 @@ bool floop_remap(struct floop_image *image, struct bio **bio)
 	if (disk == FLOOP_NOWHERE)
 		goto unmapped;
 
-	/* Not with the guard held: the file path may wait for memory. */
+	/* Don't wait for memory while the guard is held: take the file path. */
 	remap = remap_alloc(image);
 	if (unlikely(!remap))
 		goto unmapped;
@@ -431,6 +431,7 @@ unmapped:
  * floop_remap_init_image() - prepare an image's reserves
  * @image: the image
  *
+ * Context: Process context. May sleep.
  * Return: 0 or -ENOMEM.
  */
 int floop_remap_init_image(struct floop_image *image)
@@ -449,6 +450,8 @@ int floop_remap_init_image(struct floop_image *image)
 /**
  * floop_remap_exit_image() - undo floop_remap_init_image()
  * @image: the image; no I/O is in flight
+ *
+ * Context: Process context. May sleep.
  */
 void floop_remap_exit_image(struct floop_image *image)
 {
@@ -457,8 +460,9 @@ void floop_remap_exit_image(struct floop_image *image)
 }
 
 /**
- * floop_remap_init() - set up what all images share
+ * floop_remap_init() - set up the cache that all images share
  *
+ * Context: Process context. May sleep.
  * Return: 0 or -ENOMEM.
  */
 int floop_remap_init(void)
@@ -471,6 +475,8 @@ int floop_remap_init(void)
 
 /**
  * floop_remap_exit() - undo floop_remap_init()
+ *
+ * Context: Process context. May sleep.
  */
 void floop_remap_exit(void)
 {

@@ -16,7 +16,7 @@
  * @FLOOP_RULE_BREAK: the map is given up when the lease is broken
  * @FLOOP_RULE_DRAIN: who broke it waits for mapped I/O in flight
  * @FLOOP_RULE_CLEAR: nothing of the map outlives its epoch
- * @FLOOP_RULE_EPOCH: what was looked up goes into the map in the same epoch only
+ * @FLOOP_RULE_EPOCH: lookups go into the map in the same epoch only
  * @FLOOP_RULE_DURABLE: what is not durable is not mapped
  * @FLOOP_RULE_CHANGES: our own changes wait for mapped I/O, and unmap
  * @FLOOP_RULE_FREEZE: a mapped write keeps the file system from being frozen

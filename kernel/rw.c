@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Reads and writes: a kiocb for the file system, direct or buffered, and what
- * its answer means for the bio.
+ * Reads and writes: a kiocb for the file system, direct or buffered, and the
+ * file system's answer.
  */
 #include <linux/blkdev.h>
 #include <linux/fs.h>
@@ -13,9 +13,10 @@
 #include "rules.h"
 
 /**
- * floop_rw_pos() - where what is left of an I/O begins in the file
+ * floop_rw_pos() - the position of the rest of an I/O in the file
  * @io: the I/O
  *
+ * Context: Any.
  * Return: the position in bytes.
  */
 loff_t floop_rw_pos(struct floop_io *io)
@@ -25,9 +26,11 @@ loff_t floop_rw_pos(struct floop_io *io)
 }
 
 /**
- * floop_rw_iter() - the memory of what is left of an I/O
+ * floop_rw_iter() - the memory of the rest of an I/O
  * @io: a read or a write
  * @iter: set to it; uses the bio's own vectors
+ *
+ * Context: Any.
  */
 void floop_rw_iter(struct floop_io *io, struct iov_iter *iter)
 {
@@ -41,7 +44,8 @@ void floop_rw_iter(struct floop_io *io, struct iov_iter *iter)
 		bio_advance_iter(io->bio, &start, io->done);
 	first = &io->bio->bi_io_vec[start.bi_idx];
 	/* bi_vcnt says nothing of a clone. */
-	skip = mp_bvec_iter_offset(io->bio->bi_io_vec, start) - first->bv_offset;
+	skip = mp_bvec_iter_offset(io->bio->bi_io_vec, start) -
+	       first->bv_offset;
 	bytes = first->bv_len - skip;
 	for (nr = 1; bytes < start.bi_size; nr++)
 		bytes += first[nr].bv_len;
@@ -51,8 +55,8 @@ void floop_rw_iter(struct floop_io *io, struct iov_iter *iter)
 }
 
 /*
- * Freeze protection, as every writer of the image's file system holds it. It is
- * let go in the completion, maybe by another task: as for AIO, lockdep is told.
+ * Freeze protection, as every writer of the image's file system holds it. The
+ * completion releases it, maybe in another task; tell lockdep, as AIO does.
  */
 static bool freeze_protect(struct floop_io *io, bool wait)
 {
@@ -80,8 +84,8 @@ static void freeze_unprotect(struct floop_io *io)
 }
 
 /*
- * Did the file system refuse what it would have had to wait for? Some say
- * -EOPNOTSUPP, where they would have to fall back to buffered I/O.
+ * Did the file system refuse to wait? Some say -EOPNOTSUPP, where they would
+ * have to fall back to buffered I/O.
  */
 static bool would_wait(struct floop_io *io, long result)
 {
@@ -100,14 +104,14 @@ static bool dsync_is_durable(struct floop_image *image)
 }
 
 /**
- * floop_rw_end() - go on with an I/O after the file system's answer
+ * floop_rw_end() - go on with an I/O as the file system has answered
  * @io: a read or a write
  * @result: bytes that are done, or a negative errno
  * @batch: where to leave the bio if that was all, or NULL to complete it here
  *
- * What came short goes on with the rest; nothing at all means that the image
- * ends here, and is an error. What can't be direct is done again when nothing is;
- * of joined writes, each for itself.
+ * A short I/O goes on with its rest; if nothing at all was done, the image ends
+ * here, which is an error. An I/O that is refused because it is direct is done
+ * again once no I/O is direct; of a merged write, each part by itself.
  *
  * Context: Any, interrupts included.
  */
@@ -157,12 +161,12 @@ static void rw_complete(struct kiocb *iocb, long result)
 /**
  * floop_rw() - read or write
  * @io: the I/O, or what is left of it
- * @wait: whether it may block
+ * @wait: it may block
  * @batch: where to leave the bio if it is done at once, or NULL
  *
  * Context: A worker of the image, in its reclaim scope, as the submitter.
- * Return: %FLOOP_RW_DONE, always with @wait; else the caller finds a place where
- * the I/O may wait.
+ * Return: %FLOOP_RW_DONE, always with @wait; else the caller finds a place
+ * where the I/O may wait.
  */
 enum floop_rw_result floop_rw(struct floop_io *io, bool wait,
 			      struct bio_list *batch)
@@ -184,8 +188,8 @@ enum floop_rw_result floop_rw(struct floop_io *io, bool wait,
 
 	if (write) {
 		/*
-		 * An image that was cut short under us doesn't grow again: what
-		 * lay between its end and this write would read as zeroes.
+		 * Don't let an image grow that was cut short under us: the gap
+		 * before this write would read as zeroes.
 		 */
 		if (unlikely(iocb->ki_pos + iov_iter_count(&iter) >
 			     i_size_read(file->f_mapping->host))) {
@@ -195,12 +199,12 @@ enum floop_rw_result floop_rw(struct floop_io *io, bool wait,
 		iocb->ki_flags |= IOCB_WRITE;
 		if ((io->bio->bi_opf & REQ_FUA) && image->dsync)
 			iocb->ki_flags |= IOCB_DSYNC;
-		/* It may be remounted while we are there. */
+		/* It may be remounted read-only during the call. */
 		if (!dsync_is_durable(image))
 			io->flags |= FLOOP_IO_FLUSH_AFTER;
 	}
 
-	/* As much as a system call may ask for; the rest follows. */
+	/* The most that a system call may ask for; the rest follows. */
 	if (unlikely(iov_iter_count(&iter) > MAX_RW_COUNT))
 		iov_iter_truncate(&iter, rounddown(MAX_RW_COUNT,
 						   image->rules.align));

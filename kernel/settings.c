@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Asking an attached device what it is, and changing how it shows its image:
+ * The settings of an attached device, which say how it shows its image:
  * LOOP_GET_STATUS, LOOP_SET_STATUS, LOOP_SET_CAPACITY, LOOP_SET_DIRECT_IO,
- * LOOP_SET_BLOCK_SIZE.
+ * LOOP_SET_BLOCK_SIZE, and mapping.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -24,9 +24,10 @@
 #define STATUS_CLEARABLE_FLAGS	LO_FLAGS_AUTOCLEAR
 
 /**
- * floop_settings_check() - can a device be shown like this?
- * @info: what userspace asks for
+ * floop_settings_check() - are these settings possible?
+ * @info: the settings that userspace asks for
  *
+ * Context: Any.
  * Return: 0; -EINVAL for encryption, which has been gone from loop devices
  * since 5.16; -EOVERFLOW for an offset or limit that no file has.
  */
@@ -48,7 +49,10 @@ int floop_settings_check(const struct loop_info64 *info)
  * @dev: the device
  * @info: with the name
  *
- * All of it, for what is behind the end of the string comes back, too.
+ * Keeps the bytes behind the end of the string, too: LOOP_GET_STATUS returns
+ * them.
+ *
+ * Context: Process context, with the device's lock held.
  */
 void floop_settings_set_name(struct floop_device *dev,
 			     const struct loop_info64 *info)
@@ -58,9 +62,11 @@ void floop_settings_set_name(struct floop_device *dev,
 }
 
 /**
- * floop_settings_set_size() - give the disk a size, and say so
+ * floop_settings_set_size() - set the size of the disk, with a uevent
  * @dev: the device
  * @size: in sectors of 512 bytes
+ *
+ * Context: Process context, with the device's lock held. May sleep.
  */
 void floop_settings_set_size(struct floop_device *dev, sector_t size)
 {
@@ -93,7 +99,7 @@ void floop_settings_scan(struct floop_device *dev)
 		dev->disk->disk_name, name, err);
 }
 
-/* The map is as large as the file was when it was begun. */
+/* Start the guard again: the bitmap of the fill is as large as the file was. */
 static void remap_whole(struct floop_device *dev)
 {
 	struct floop_image *image = dev->image;
@@ -105,10 +111,10 @@ static void remap_whole(struct floop_device *dev)
 
 /*
  * Give the device another logical block size, in bytes, or with 0 leave all as
- * it is but what goes with direct I/O; and another offset in the image, in bytes.
- * Direct I/O is decided anew. The guard is stopped meanwhile: mapped I/O is
- * direct, and a frozen queue doesn't wait for it. Returns 0, or -EINVAL for an
- * impossible block size.
+ * it is but what goes with direct I/O; and another offset in the image, in
+ * bytes. Direct I/O is decided anew. The guard is stopped meanwhile: mapped I/O
+ * is direct, and a frozen queue doesn't wait for it. Returns 0, or -EINVAL for
+ * an impossible block size.
  */
 static int change_limits(struct floop_device *dev, unsigned int block_size,
 			 loff_t offset, bool asked)
@@ -144,10 +150,10 @@ static sector_t shown_sectors(struct floop_device *dev)
 }
 
 /*
- * A block size that we chose for what was shown may be too large for what is
- * shown now: LOOP_SET_FD, then LOOP_SET_STATUS with the offset of a file system,
- * is how losetup did it before LOOP_CONFIGURE. It never grows: who has the
- * device open counts on it.
+ * A block size that we chose may be too large for the part of the image that is
+ * shown now: before LOOP_CONFIGURE, losetup called LOOP_SET_FD, and then
+ * LOOP_SET_STATUS with the offset of a file system. The block size never grows:
+ * openers of the device rely on it.
  */
 static void shrink_blocks(struct floop_device *dev, sector_t size)
 {
@@ -162,7 +168,7 @@ static void shrink_blocks(struct floop_device *dev, sector_t size)
 }
 
 /**
- * floop_settings_set() - change how the image is shown
+ * floop_settings_set() - change offset, size limit, name and flags
  * @dev: the device
  * @info: offset, size limit, name, and the flags that may change: autoclear,
  *	and partition scan, which can't be turned off
@@ -171,7 +177,8 @@ static void shrink_blocks(struct floop_device *dev, sector_t size)
  * queue, then takes the disk's open_mutex if partition scan is turned on.
  * Return: 0; -ENXIO, -EINVAL, -EOVERFLOW, -EINTR.
  */
-int floop_settings_set(struct floop_device *dev, const struct loop_info64 *info)
+int floop_settings_set(struct floop_device *dev,
+		       const struct loop_info64 *info)
 {
 	bool moved, resized, scan = false;
 	int err;
@@ -217,13 +224,13 @@ unlock:
 }
 
 /**
- * floop_settings_get() - say what the device shows
+ * floop_settings_get() - get the device's settings
  * @dev: the device
  * @info: filled in
  *
  * Context: Process context. May sleep; takes the device's lock, but not while
  * it asks the image's file system.
- * Return: 0; -ENXIO, -EINTR, or what the file system says.
+ * Return: 0; -ENXIO, -EINTR, or the file system's error.
  */
 int floop_settings_get(struct floop_device *dev, struct loop_info64 *info)
 {
@@ -261,7 +268,7 @@ int floop_settings_get(struct floop_device *dev, struct loop_info64 *info)
 }
 
 /**
- * floop_settings_set_capacity() - take the image's size anew
+ * floop_settings_set_capacity() - resize the device as the image
  * @dev: the device
  *
  * Context: Process context, with the device's lock held.
@@ -318,11 +325,11 @@ int floop_settings_set_direct(struct floop_device *dev, bool direct)
 		return 0;
 	}
 	if (direct && image->rules.refused) {
-		/* It may have another mind by now. */
+		/* The file system may take it by now. */
 		image->rules.refused = false;
 		floop_direct_probe(image);
 	}
-	/* What is dirty in the page cache is written before it is passed by. */
+	/* Write dirty pages before direct I/O goes past them. */
 	if (direct)
 		floop_cache_write_back(image);
 	err = change_limits(dev, 0, image->offset, direct);
@@ -340,12 +347,12 @@ int floop_settings_set_direct(struct floop_device *dev, bool direct)
  * @dev: the device
  * @mode: how the caller opened it
  * @bdev: the block device that the caller opened
- * @size: in bytes, or 0 for what the device would have chosen itself
+ * @size: in bytes, or 0 to let the driver choose
  *
  * Context: Process context. May sleep; takes the device's lock and freezes the
  * queue.
- * Return: 0; -EBUSY where someone has the device to himself, -ENXIO, -EINVAL,
- * -EINTR.
+ * Return: 0; -EBUSY where somebody else has the device open exclusively;
+ * -ENXIO, -EINVAL, -EINTR.
  */
 int floop_settings_set_block_size(struct floop_device *dev, blk_mode_t mode,
 				  struct block_device *bdev, unsigned long size)

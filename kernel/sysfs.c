@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * /sys/block/NAME/loop/: what losetup and lsblk read, as the in-tree driver
- * shows it, and what only floop knows: which driver it is, and why I/O is not
- * direct. Reading waits for nothing; writing takes the device's lock.
+ * /sys/block/NAME/loop/: the files that losetup and lsblk read, as the in-tree
+ * driver has them, and files of floop's own: which driver it is, why I/O is not
+ * direct, and mapping. Reading waits for nothing; writing takes the device's
+ * lock.
  */
 #include <linux/blkdev.h>
 #include <linux/fs.h>
@@ -115,7 +116,7 @@ static ssize_t driver_show(struct device *ddev, struct device_attribute *attr,
 	return sysfs_emit(buf, "floop\n");
 }
 
-/* What there is to say of the image, or nothing without one. */
+/* Show something of the image, or nothing without one. */
 static ssize_t image_show(struct device *ddev, char *buf,
 			  ssize_t (*show)(struct floop_image *image, char *buf))
 {
@@ -180,7 +181,7 @@ IMAGE_ATTR_RO(mapped, "%d",
 	      floop_guard_why_not(image) == FLOOP_UNMAPPED_NOT);
 IMAGE_ATTR_RO(mapped_reason, "%s",
 	      unmapped_text(floop_guard_why_not(image)));
-/* One file, as memory.stat of a cgroup: each takes its time at an attach. */
+/* One file, like a cgroup's memory.stat: each file makes an attach slower. */
 IMAGE_ATTR_RO(stat,
 	      "mapped_bytes %llu\n"
 	      "mapped_extents %lu\n"
@@ -246,7 +247,7 @@ static struct attribute *floop_attrs[] = {
 	NULL,
 };
 
-/* The group's name is what losetup looks for, in either mode. */
+/* losetup looks for this name, in either mode. */
 static const struct attribute_group floop_group = {
 	.name	= "loop",
 	.attrs	= floop_attrs,
@@ -257,6 +258,8 @@ static const struct attribute_group floop_group = {
  * @dev: the device
  *
  * Without the group the device works all the same, so failing is no error.
+ *
+ * Context: Process context, with the device's lock held. May sleep.
  */
 void floop_sysfs_add(struct floop_device *dev)
 {
@@ -265,7 +268,7 @@ void floop_sysfs_add(struct floop_device *dev)
 }
 
 /**
- * floop_sysfs_remove() - take the loop/ group away
+ * floop_sysfs_remove() - remove the loop/ group
  * @dev: the device
  *
  * Context: Process context, without the device's lock: waits for readers, who

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The image's times. Mapped writes go past its file system, which would have set
- * them; they are brought up to date at a flush, at the end of an epoch, and when
- * the image is let go.
+ * The image's times. Mapped writes go past the file system, which would have
+ * updated them. They are updated at a flush, at the end of an epoch, and when
+ * the image is closed.
  */
 #include <linux/fs.h>
 #include <linux/sched/mm.h>
@@ -20,7 +20,7 @@ static void times_work(struct work_struct *work)
 
 	if (!READ_ONCE(image->times.due))
 		return;
-	/* A frozen file system has to wait for the times, not we for it. */
+	/* Don't wait for a frozen file system: its times stay due. */
 	if (!sb_start_write_trylock(sb))
 		return;
 	memflags = memalloc_noio_save();
@@ -31,7 +31,7 @@ static void times_work(struct work_struct *work)
 }
 
 /**
- * floop_times_touch() - have the times of the image brought up to date
+ * floop_times_touch() - have the image's times updated in the background
  * @image: the image
  *
  * Context: Any.
@@ -43,7 +43,7 @@ void floop_times_touch(struct floop_image *image)
 }
 
 /**
- * floop_times_sync() - bring the times of the image up to date
+ * floop_times_sync() - update the image's times
  * @image: the image; no mapped I/O is in flight
  *
  * Context: Process context. Sleeps.
@@ -57,6 +57,8 @@ void floop_times_sync(struct floop_image *image)
 /**
  * floop_times_init_image() - prepare an image's times
  * @image: the image
+ *
+ * Context: Process context.
  */
 void floop_times_init_image(struct floop_image *image)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The image's times, which mapped writes don't set.
+ * The image's times, which mapped writes don't update.
  */
 #ifndef FLOOP_TIMES_H
 #define FLOOP_TIMES_H
@@ -12,9 +12,9 @@
 struct floop_image;
 
 /**
- * struct floop_times - whether an image's times are right
- * @due: mapped writes came since they were brought up to date
- * @work: brings them up to date
+ * struct floop_times - the times of an image
+ * @due: mapped writes have come since the times were updated
+ * @work: updates the times
  */
 struct floop_times {
 	bool due;
@@ -27,11 +27,11 @@ void floop_times_touch(struct floop_image *image);
 void floop_times_sync(struct floop_image *image);
 
 /**
- * floop_times_are_due() - is there something to bring up to date?
+ * floop_times_are_due() - do the times have to be updated?
  * @times: the times of an image
  *
  * Context: Any.
- * Return: true if mapped writes came since, or it is being done.
+ * Return: true if they have to be, or are being updated.
  */
 static inline bool floop_times_are_due(struct floop_times *times)
 {
@@ -39,10 +39,10 @@ static inline bool floop_times_are_due(struct floop_times *times)
 }
 
 /**
- * floop_times_wrote() - a mapped write has come
+ * floop_times_wrote() - note a mapped write
  * @times: the times of its image
  *
- * Context: Any. Writes to what CPUs share only for the first write of many.
+ * Context: Any. Writes to the shared word only for the first write of many.
  */
 static inline void floop_times_wrote(struct floop_times *times)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Tracepoints: what the guard does, and which way each I/O goes.
+ * Tracepoints: the guard's epochs, and which way each I/O goes.
  */
 #undef TRACE_SYSTEM
 #ifdef FLOOP_DROP_IN

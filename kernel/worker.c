@@ -7,9 +7,9 @@
  *    refuse with -EAGAIN rather than block. A direct read waits in it for no
  *    more than room in the disk's queue. A buffered read waits for the disk: in
  *    a work of its own, for random reads gain by being many at once, or in the
- *    lane if it is the only one. A write that has to wait (it allocates, or time
- *    stamps are due) goes to the writer; if there is no writer right now, the
- *    CPU's worker is the writer for that one write.
+ *    lane if it is the only one. A write that has to wait (it allocates, or
+ *    time stamps are due) goes to the writer; if there is no writer right now,
+ *    the CPU's worker is the writer for that one write.
  *  - The writer waits for what it must: writes that allocate, buffered writes,
  *    fallocate, a frozen file system. Most of these take the inode's lock
  *    exclusively, so more than one of them would only fight over it.
@@ -28,10 +28,10 @@
 #include "io.h"
 #include "lane.h"
 
-/* However many writes in a row had to wait, try again after so many. */
+/* Skip so many NOWAIT attempts at most, then try again. */
 #define MAX_SKIPPED	64U
 
-/* What a worker takes on while it acts for the submitter of a bio. */
+/* The submitter's cgroups, which a worker assumes while it serves a bio. */
 struct identity {
 	struct cgroup_subsys_state *memcg;
 	struct mem_cgroup *old_memcg;
@@ -66,7 +66,7 @@ static void identity_drop(struct identity *id)
 /*
  * Memory that the file system needs for our I/O can't come from writing to us.
  * Nor may a buffered write (direct I/O may fall back to one) be throttled for
- * the dirty pages of the file system above: we are how those are written back.
+ * the dirty pages of the file system above, which are written back through us.
  */
 static unsigned int reclaim_scope_enter(void)
 {
@@ -89,7 +89,7 @@ static void worker_run(struct work_struct *work, floop_lane_pass_t *pass)
 	reclaim_scope_leave(old);
 }
 
-/* Serve one I/O, as its submitter; it may block only with @wait. */
+/* Serve one I/O in its submitter's cgroups; block only with @wait. */
 static enum floop_rw_result worker_serve(struct floop_lane *lane,
 					 struct floop_io *io, bool wait,
 					 struct bio_list *batch)
@@ -113,8 +113,8 @@ static enum floop_rw_result worker_serve(struct floop_lane *lane,
 }
 
 /*
- * Serve one I/O without blocking, or queue it where it may block for longer than
- * we may. Returns false if it has to wait, and nothing is done yet.
+ * Serve one I/O without blocking, or queue it if only the writer may wait for
+ * it. Returns false if it has to wait, and nothing is done yet.
  */
 static bool worker_try(struct floop_lane *lane, struct floop_io *io,
 		       struct bio_list *batch)
@@ -138,7 +138,8 @@ static bool cpu_may_wait(struct floop_io *io, bool more)
 
 	if (image->direct)
 		return bio_op(io->bio) == REQ_OP_READ || image->is_bdev;
-	return !more && !atomic_read(&floop_lane_find(io, true, false)->waiting);
+	return !more &&
+	       !atomic_read(&floop_lane_find(io, true, false)->waiting);
 }
 
 /* Serve a direct write, in a CPU's lane. */
@@ -169,9 +170,10 @@ static void cpu_write(struct floop_lane *lane, struct floop_io *io,
 }
 
 /*
- * Serve what is no direct write to a file, in a CPU's lane. What is done already
- * doesn't wait for a buffered read: that is tried first, for in most cases it
- * doesn't wait either, and then all can be completed together.
+ * Serve anything but a direct write to a file, in a CPU's lane. I/O that is
+ * done already doesn't wait for a buffered read: the read is tried without
+ * waiting first, for in most cases it doesn't wait, and then all is completed
+ * together.
  */
 static void cpu_read(struct floop_lane *lane, struct floop_io *io, bool wait,
 		     struct bio_list *batch)
@@ -191,9 +193,9 @@ static void cpu_read(struct floop_lane *lane, struct floop_io *io, bool wait,
 }
 
 /*
- * Empty a CPU's lane, under a plug, so that the disk sees what belongs together.
- * What is done at once (in the page cache, in a hole, by a disk of memory) is
- * completed together, but not later than what makes us wait.
+ * Empty a CPU's lane under a plug, so that the disk sees I/O that belongs
+ * together. I/O that is done at once (in the page cache, in a hole, by a disk
+ * of memory) is completed together, before the worker waits for anything.
  */
 static void cpu_pass(struct floop_lane *lane, struct llist_node *node)
 {
@@ -231,7 +233,7 @@ void floop_worker_cpu(struct work_struct *work)
 	worker_run(work, cpu_pass);
 }
 
-/* Can it be that a buffered write doesn't wait, and does the file system know? */
+/* Can the file system say that a buffered write would wait? */
 static bool writer_may_try(struct floop_io *io)
 {
 	struct floop_image *image = io->image;
@@ -242,8 +244,8 @@ static bool writer_may_try(struct floop_io *io)
 }
 
 /*
- * The writer may wait for anything, but what is done already doesn't wait with
- * it: as in a CPU's lane, what doesn't wait is completed together.
+ * The writer may wait for anything, but I/O that is done already doesn't wait
+ * with it: as in a CPU's lane, it is completed together.
  */
 static void writer_pass(struct floop_lane *lane, struct llist_node *node)
 {
@@ -288,9 +290,9 @@ static void flusher_pass(struct floop_lane *lane, struct llist_node *node)
 	int err = floop_flush(node);
 
 	/*
-	 * A file system tells a descriptor of lost data once. A flush that waits
-	 * by now may stand for data that is lost, too, and its own fsync would
-	 * say that it is durable.
+	 * A file system tells a descriptor of lost data once. A flush that
+	 * waits by now may stand for data that is lost, too, and its own fsync
+	 * would say that it is durable.
 	 */
 	node = err ? floop_lane_take(lane) : NULL;
 	if (node)
@@ -308,7 +310,7 @@ void floop_worker_flusher(struct work_struct *work)
 	worker_run(work, flusher_pass);
 }
 
-/* A read that has to wait does so on its own. */
+/* A buffered read that has to wait, in work of its own. */
 static void read_work(struct work_struct *work)
 {
 	struct floop_io *io = container_of(work, struct floop_io, work);
@@ -333,7 +335,7 @@ static bool queue_read(struct floop_lane *writer, struct floop_io *io)
 	if (writer != &lanes->writer)
 		most = min(most, FLOOP_CGROUP_READS);
 	if (atomic_inc_return(&writer->waiting) > most) {
-		/* The others leave the workqueue some room. */
+		/* Leave room on the workqueue: the read waits in the lane. */
 		atomic_dec(&writer->waiting);
 		return false;
 	}
@@ -358,7 +360,7 @@ void floop_worker_requeue(struct floop_io *io)
 }
 
 /**
- * floop_worker_serves() - is it a worker of ours that changes this image?
+ * floop_worker_serves() - is the current task a worker that serves an image?
  * @image: the image
  *
  * Context: Any.
