@@ -25,7 +25,7 @@ static LIST_HEAD(restricted);
 static DEFINE_MUTEX(restricted_lock);
 
 /**
- * floop_cache_write_back() - write what is dirty in the page cache to the disk
+ * floop_cache_write_back() - write the dirty pages of the image to the disk
  * @image: the image
  *
  * Errors are kept for the next flush of the device.
@@ -158,8 +158,8 @@ static struct floop_image *another_of(struct address_space *mapping)
  * floop_cache_restrict() - take memory for the page cache without I/O
  * @image: an image that is being opened
  *
- * Somebody else who writes to the image through its page cache holds locks of
- * the file system that we may need. Memory for that must not come from writing
+ * Another writer to the image, through its page cache, holds locks of the file
+ * system that we may need. Memory for that must not come from writing
  * to the device.
  *
  * Context: Process context. May sleep.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Close an image at the last close of its device. The block layer holds the
- * disk's open_mutex there, which everybody needs who looks at the device, and
- * the guard may be in the middle of an fsync. So a worker waits for the guard,
+ * disk's open_mutex there, which every look at the device needs, and the guard
+ * may be in the middle of an fsync. So a worker waits for the guard,
  * and the device is free meanwhile.
  *
  * A task that detaches a device unmounts the image's file system next, or

@@ -268,7 +268,7 @@ int floop_device_remove(int number)
 /**
  * floop_device_get_free() - find a device without an image, or add one
  *
- * Whoever attaches it first has it: the others get -EBUSY.
+ * The first task to attach it has it: the others get -EBUSY.
  *
  * Context: Process context. May sleep; takes the registry's lock.
  * Return: its number; -EINTR, or what floop_device_add() returns.

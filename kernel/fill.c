@@ -464,7 +464,8 @@ void floop_fill_missed(struct floop_image *image, sector_t sector)
 }
 
 /**
- * floop_fill_wrote() - look up again what was written through the file system
+ * floop_fill_wrote() - look up a range again after a write through the file
+ * system
  * @image: the image
  * @sector: where, in sectors of its file
  * @nr: how much, in sectors

@@ -102,9 +102,9 @@ bool floop_fs_passes_data_on(const struct floop_image *image)
  * floop_fs_forbidden_flags() - which inode flags keep a file from being mapped?
  * @image: the image
  *
- * An immutable or append-only file is not to be written to any more, even by
- * who has it open; the others need their file system for every I/O. Others may
- * set them while the image is attached, by path.
+ * An immutable or append-only file may not be written to any more, not even by
+ * its openers; the others need their file system for every I/O. Others may set
+ * the flags by path, while the image is attached.
  *
  * Context: Any.
  * Return: S_* flags, of which the file may have none.

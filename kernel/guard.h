@@ -104,7 +104,7 @@ enum floop_unmapped {
  * @pages_held: we hold the invalidate_lock of @mapping, shared; only while
  *	@live
  * @changes: our own changes of the image's blocks that are in progress
- * @unsettled: a change of ours may have left something in the page cache
+ * @unsettled: a change of ours may have left pages in the page cache
  * @ended: where to wait for @live to become false
  * @told: a bit for each task that was told to wait for the lease, by its hash;
  *	under flc_lock

@@ -127,7 +127,7 @@ static void lane_wake(struct floop_lane *lane)
 /**
  * floop_lane_run() - empty a lane, until it is empty
  * @lane: the lane, in its worker
- * @pass: called with what is in the lane by then, oldest first
+ * @pass: called with all that is in the lane by then, oldest first
  *
  * Lets the tasks that the worker has just woken run in between, for they are
  * likely to add to the lane. The lane may be gone afterwards.

@@ -60,7 +60,7 @@ static void cache_extent(struct floop_map *map, sector_t first, sector_t end,
 	put_cpu_ptr(map->cached);
 }
 
-/* There are no readers, who could cache an extent again. */
+/* Without readers: one could cache an extent again. */
 static void drop_cached(struct floop_map *map)
 {
 	int cpu;

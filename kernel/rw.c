@@ -160,7 +160,7 @@ static void rw_complete(struct kiocb *iocb, long result)
 
 /**
  * floop_rw() - read or write
- * @io: the I/O, or what is left of it
+ * @io: the I/O, or the rest of one
  * @wait: it may block
  * @batch: where to leave the bio if it is done at once, or NULL
  *
