@@ -19,8 +19,9 @@ use crate::driver::{self, Control};
 use crate::error::{Error, Exit, Result};
 use crate::image::{Identity, Image};
 use crate::ioctl::{self, Config};
-use crate::output::{self, count, printable, warn};
+use crate::output::{self, warn};
 use crate::report::Details;
+use crate::text::{count, printable};
 use crate::{dio, hold, mapping, wait};
 
 /// How long to go on while others take every device that is free from under us.

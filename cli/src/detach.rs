@@ -11,8 +11,9 @@ use crate::cli::{self, DriverFilter};
 use crate::device::{self, Attachment, Device, Family, Named};
 use crate::error::{Error, Exit, Result};
 use crate::image::Identity;
-use crate::output::{self, complain, printable};
+use crate::output::{self, complain};
 use crate::status::not_attached;
+use crate::text::printable;
 use crate::{hold, ioctl, users, wait};
 
 /// How long whoever only looks at a device (udev does) may take to be done with it.

@@ -7,6 +7,8 @@ use std::process::ExitCode;
 
 use rustix::io::Errno;
 
+use crate::text::printable;
+
 /// The exit codes of the command. They are part of its interface: see `docs/command.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -46,11 +48,7 @@ pub struct Error {
 impl Error {
     /// A failure of `subject` (a file, a device) because of `cause`.
     pub fn new(exit: Exit, subject: &Path, cause: impl fmt::Display) -> Self {
-        Self {
-            exit,
-            message: format!("{}: {cause}", crate::output::printable(subject.as_os_str())),
-            hint: None,
-        }
+        Self { exit, message: format!("{}: {cause}", printable(subject.as_os_str())), hint: None }
     }
 
     /// A failure that is nobody's in particular.

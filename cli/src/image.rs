@@ -11,7 +11,8 @@ use crate::content::{self, Finding};
 use crate::device::DevId;
 use crate::error::{Error, Exit, Result, reason};
 use crate::ioctl::Info;
-use crate::output::{count, printable, warn};
+use crate::output::warn;
+use crate::text::{count, printable};
 
 /// What makes two names the same image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

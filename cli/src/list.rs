@@ -8,8 +8,9 @@ use crate::cli;
 use crate::device::{self, Attachment};
 use crate::error::Result;
 use crate::mapping;
-use crate::output::{self, printable};
-use crate::report::{Summary, yes_no};
+use crate::output;
+use crate::report::Summary;
+use crate::text::{printable, yes_no};
 
 /// `list --json`.
 #[derive(Serialize)]

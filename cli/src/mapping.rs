@@ -12,8 +12,9 @@ use rustix::io::Errno;
 
 use crate::device::{Attachment, Device, Driver};
 use crate::error::{Error, Exit, Result};
-use crate::output::{printable, warn};
+use crate::output::warn;
 use crate::status::not_attached;
+use crate::text::printable;
 use crate::{dio, wait};
 
 /// How long an image that is to be mapped may take to be, before that is worth a word.

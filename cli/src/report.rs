@@ -8,9 +8,9 @@ use serde::Serialize;
 use crate::device::{self, Attachment, Driver};
 use crate::image::Identity;
 use crate::mapping::Mapping;
-use crate::output::{count, printable};
+use crate::text::{bytes, count, printable, yes_no};
 use crate::users::Users;
-use crate::{dio, ioctl, mapping, size, users};
+use crate::{dio, ioctl, mapping, users};
 
 /// What `list` shows of each device.
 #[derive(Debug, Serialize)]
@@ -188,16 +188,4 @@ fn mapping_lines(attachment: &Attachment) -> Vec<(&'static str, String)> {
         ("epochs", format!("{} begun, {} broken", mapping.epochs_begun, mapping.epochs_broken)),
         ("I/Os", format!("{} mapped, {} through the file", mapping.ios_mapped, mapping.ios_file)),
     ]
-}
-
-fn bytes(size: u64) -> String {
-    match size::human(size) {
-        Some(human) => format!("{size} ({human})"),
-        None => size.to_string(),
-    }
-}
-
-/// A flag for people.
-pub fn yes_no(flag: bool) -> &'static str {
-    if flag { "yes" } else { "no" }
 }

@@ -9,7 +9,7 @@ use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
 use serde::Serialize;
 
 use crate::device::{self, DevId, Device};
-use crate::output::printable;
+use crate::text::printable;
 
 /// A process that has a device open.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

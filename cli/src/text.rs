@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Values as text for people.
+
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt;
+
+use crate::size;
+
+/// A name as text, with what a terminal would act upon written as `\xNN`.
+pub fn printable(name: &OsStr) -> String {
+    let mut text = String::new();
+    for chunk in name.as_bytes().utf8_chunks() {
+        for c in chunk.valid().chars() {
+            if c.is_control() {
+                let mut bytes = [0; 4];
+                for byte in c.encode_utf8(&mut bytes).bytes() {
+                    let _ = write!(text, "\\x{byte:02x}");
+                }
+            } else {
+                text.push(c);
+            }
+        }
+        for byte in chunk.invalid() {
+            let _ = write!(text, "\\x{byte:02x}");
+        }
+    }
+    text
+}
+
+/// "1 byte", "2 bytes".
+pub fn count(number: u64, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}
+
+/// A size in bytes and, if it has one, in a larger unit: "4096 (4 KiB)".
+pub fn bytes(size: u64) -> String {
+    match size::human(size) {
+        Some(human) => format!("{size} ({human})"),
+        None => size.to_string(),
+    }
+}
+
+/// A flag: "yes" or "no".
+pub fn yes_no(flag: bool) -> &'static str {
+    if flag { "yes" } else { "no" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_safe_to_print() {
+        assert_eq!(printable(OsStr::new("/tmp/é 1.img")), "/tmp/é 1.img");
+        assert_eq!(printable(OsStr::new("a\nb\x1b[0m")), "a\\x0ab\\x1b[0m");
+        assert_eq!(printable(OsStr::from_bytes(b"a\xffb")), "a\\xffb");
+        // To a terminal this is the same as "\x1b[".
+        assert_eq!(printable(OsStr::new("a\u{9b}31m")), "a\\xc2\\x9b31m");
+    }
+
+    #[test]
+    fn counts() {
+        assert_eq!(count(1, "byte"), "1 byte");
+        assert_eq!(count(17, "byte"), "17 bytes");
+    }
+}
