@@ -1,18 +1,16 @@
 //! `floop detach`.
 
 use std::fs::File;
-use std::path::{Path, absolute};
 use std::time::Duration;
 
 use rustix::io::Errno;
 use serde::Serialize;
 
 use crate::cli::{self, DriverFilter};
-use crate::device::{self, Attachment, Device, Family, Named};
+use crate::device::{self, Attachment, Device, Family};
 use crate::error::{Error, Exit, Result};
-use crate::image::Identity;
 use crate::output::{self, complain};
-use crate::status::not_attached;
+use crate::target::{self, not_attached};
 use crate::text::printable;
 use crate::{hold, ioctl, users, wait};
 
@@ -71,7 +69,7 @@ pub fn run(args: &cli::Detach) -> Result<()> {
         }
     }
     for target in &args.targets {
-        match meant(target) {
+        match target::attachments(target) {
             Ok(attachments) => {
                 for attachment in attachments {
                     detach(&attachment).unwrap_or_else(&mut failed);
@@ -92,57 +90,6 @@ fn wanted(device: Device, filter: Option<DriverFilter>) -> bool {
         Some(DriverFilter::Floop) => device.family == Family::Floop,
         Some(DriverFilter::Loop) => device.family == Family::Loop,
     }
-}
-
-/// The attachments that a name on the command line stands for, one at least.
-fn meant(name: &Path) -> Result<Vec<Attachment>> {
-    let found = match device::named(name)? {
-        Named::Device(device) => {
-            return device.attachment().map(|a| vec![a]).ok_or_else(|| not_attached(name));
-        }
-        Named::Other(metadata) => devices_of(Identity::of(&metadata))?,
-        Named::Missing => {
-            // A deleted image is known by the name that it had.
-            let path = absolute(name).unwrap_or_else(|_| name.to_owned());
-            let found: Vec<_> = device::attached()
-                .into_iter()
-                .filter(|attachment| attachment.image() == (&path, true))
-                .collect();
-            if found.is_empty() {
-                return Err(Error::new(Exit::NotFound, name, "no such device or image")
-                    .hint("floop list shows what is attached"));
-            }
-            found
-        }
-    };
-    if found.is_empty() {
-        return Err(Error::new(Exit::NotFound, name, "is not attached to any device")
-            .hint("floop list shows what is attached"));
-    }
-    Ok(found)
-}
-
-/// What has this very file as its image, by whatever name.
-pub fn devices_of(identity: Identity) -> Result<Vec<Attachment>> {
-    let mut found = Vec::new();
-    for attachment in device::attached() {
-        let node = attachment.device.node();
-        let status = match File::open(&node) {
-            Ok(file) if attachment.is_current() => ioctl::status(&file),
-            Ok(_) => Err(Errno::NXIO),
-            Err(error) => match Errno::from_io_error(&error) {
-                Some(Errno::ACCESS | Errno::PERM) => {
-                    return Err(Error::os(&node, "cannot open", error));
-                }
-                _ => Err(Errno::NXIO),
-            },
-        };
-        // What went away meanwhile is not attached.
-        if status.is_ok_and(|status| Identity::of_attached(&status) == identity) {
-            found.push(attachment);
-        }
-    }
-    Ok(found)
 }
 
 /// Detaches one device.

@@ -6,13 +6,11 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use rustix::fs::{major, minor};
 
-use crate::error::{Error, Exit, Result};
 use crate::mapping::Mapping;
 
 const SYSFS: &str = "/sys/block";
@@ -86,7 +84,7 @@ impl fmt::Display for Device {
 impl FromStr for Device {
     type Err = ();
 
-    fn from_str(name: &str) -> std::result::Result<Self, ()> {
+    fn from_str(name: &str) -> Result<Self, ()> {
         for family in [Family::Floop, Family::Loop] {
             if let Some(digits) = name.strip_prefix(family.name()) {
                 // "loop+1" and "loop01" are no device's name.
@@ -310,7 +308,7 @@ impl fmt::Display for DevId {
 impl FromStr for DevId {
     type Err = ();
 
-    fn from_str(text: &str) -> std::result::Result<Self, ()> {
+    fn from_str(text: &str) -> Result<Self, ()> {
         let (major, minor) = text.trim().split_once(':').ok_or(())?;
         Ok(Self { major: major.parse().map_err(|_| ())?, minor: minor.parse().map_err(|_| ())? })
     }
@@ -357,57 +355,6 @@ pub fn all() -> Vec<Device> {
 /// Everything that is attached, in order of the devices.
 pub fn attached() -> Vec<Attachment> {
     all().into_iter().filter_map(Device::attachment).collect()
-}
-
-/// What a name on the command line stands for.
-pub enum Named {
-    /// A device of the two drivers.
-    Device(Device),
-    /// Any other file that exists.
-    Other(fs::Metadata),
-    /// Nothing: there is no such file.
-    Missing,
-}
-
-/// Finds out what a name on the command line stands for.
-///
-/// `loop0` is short for `/dev/loop0` unless there is a file of that name.
-pub fn named(name: &Path) -> Result<Named> {
-    match fs::metadata(name) {
-        Ok(metadata) if metadata.file_type().is_block_device() => {
-            match of_block_device(name, DevId::from_stat(metadata.rdev()))? {
-                Some(device) => Ok(Named::Device(device)),
-                None => Ok(Named::Other(metadata)),
-            }
-        }
-        Ok(metadata) => Ok(Named::Other(metadata)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            // The kernel may have it though its node is missing: then the node is what is missed.
-            let text = name.strip_prefix("/dev").unwrap_or(name).to_str();
-            match text.and_then(|name| Device::from_str(name).ok()) {
-                Some(device) if device.exists() => Ok(Named::Device(device)),
-                _ => Ok(Named::Missing),
-            }
-        }
-        Err(error) => Err(Error::os(name, "cannot look at it", error)),
-    }
-}
-
-/// The device of the two drivers that a block device is, if it is one.
-fn of_block_device(name: &Path, id: DevId) -> Result<Option<Device>> {
-    let Some(folder) = id.sysfs() else { return Ok(None) };
-    let device_of =
-        |folder: &Path| -> Option<Device> { folder.file_name()?.to_str()?.parse().ok() };
-    if folder.join("partition").exists() {
-        if let Some(whole) = folder.parent().and_then(device_of) {
-            let node = whole.node();
-            let cause = format!("is a partition of {}", node.display());
-            return Err(Error::new(Exit::Unsuitable, name, cause)
-                .hint(format_args!("give {} itself", node.display())));
-        }
-        return Ok(None);
-    }
-    Ok(device_of(&folder))
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ mod report;
 mod set;
 mod size;
 mod status;
+mod target;
 mod text;
 mod users;
 mod wait;

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use crate::device::{Attachment, Device, Driver};
 use crate::error::{Error, Exit, Result};
 use crate::output::warn;
-use crate::status::not_attached;
+use crate::target::not_attached;
 use crate::text::printable;
 use crate::{dio, wait};
 

@@ -4,12 +4,12 @@ use crate::cli::{self, Switch};
 use crate::device::Driver;
 use crate::error::{Error, Exit, Result};
 use crate::report::Details;
-use crate::{mapping, output, status};
+use crate::{mapping, output, target};
 
 /// Changes a device in use. Where it fails, the device is as it was.
 pub fn run(args: &cli::Set) -> Result<()> {
-    let device = status::device(&args.device)?;
-    let find = || device.attachment().ok_or_else(|| status::not_attached(&args.device));
+    let device = target::device(&args.device)?;
+    let find = || device.attachment().ok_or_else(|| target::not_attached(&args.device));
     let mut attachment = find()?;
     match (args.mapping, attachment.driver) {
         (Switch::Off, Driver::InTree) => {}
