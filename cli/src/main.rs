@@ -3,24 +3,20 @@
 //! It drives the floop module where that is loaded and the in-tree loop driver where it is not.
 //! `docs/command.md` describes its output and exit codes.
 
-mod attach;
 mod cli;
+mod commands;
 mod content;
-mod detach;
 mod device;
 mod dio;
 mod driver;
 mod error;
-mod hold;
+mod holder;
 mod image;
 mod ioctl;
-mod list;
 mod mapping;
 mod output;
 mod report;
-mod set;
 mod size;
-mod status;
 mod target;
 mod text;
 mod users;
@@ -31,6 +27,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::cli::{Cli, Command};
+use crate::commands::{attach, detach, hold, list, set, status};
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {

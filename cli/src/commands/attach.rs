@@ -22,7 +22,7 @@ use crate::ioctl::{self, Config};
 use crate::output::{self, warn};
 use crate::report::Details;
 use crate::text::{count, printable};
-use crate::{dio, hold, mapping, wait};
+use crate::{dio, holder, mapping, wait};
 
 /// How long to go on while others take every device that is free from under us.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -65,7 +65,7 @@ pub fn run(args: &cli::Attach) -> Result<()> {
         warn_of_loss(&image.path, &attachment, visible);
         warn_of_no_partitions(&image.path, &attachment, &found);
         if args.autoclear {
-            hold::start(device, &open).map_err(|error| {
+            holder::start(device, &open).map_err(|error| {
                 Error::os(&device.node(), "cannot leave a process that keeps it open", error)
             })?;
         }
@@ -78,7 +78,7 @@ pub fn run(args: &cli::Attach) -> Result<()> {
     finish().inspect_err(|_| {
         // Nothing half-done: nobody would know of the device.
         if args.autoclear {
-            hold::end(device);
+            holder::end(device);
         }
         let _ = ioctl::clear(&open);
     })

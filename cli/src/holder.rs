@@ -10,24 +10,15 @@
 use std::env::current_exe;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal, setsid};
+use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal};
 
 use crate::device::{DevId, Device};
-use crate::error::{Error, Exit, Result};
 use crate::output::warn;
-use crate::users::{self, Process};
-
-/// How long a device waits for its first user.
-const LIMIT: Duration = Duration::from_secs(60);
-/// How often to look for one.
-const PAUSE: Duration = Duration::from_millis(200);
+use crate::users;
 
 /// The name of the subcommand, by which the process is known.
 const SUBCOMMAND: &str = "hold";
@@ -90,40 +81,6 @@ fn service(cgroups: &str) -> Option<&str> {
         |name: &&str| [".service", ".scope", ".slice"].into_iter().any(|kind| name.ends_with(kind));
     let unit = cgroups.lines().find_map(path_of)?.rsplit('/').find(is_unit)?;
     unit.ends_with(".service").then_some(unit)
-}
-
-/// Is that process.
-pub fn run() -> Result<()> {
-    // Who has the device open? "floop-hold" says more than the name of the program.
-    let _ = fs::write("/proc/self/comm", "floop-hold");
-    // Not to end with the terminal. It fails only for who leads a session already.
-    let _ = setsid();
-    let wrong = || {
-        let cause = "hold: standard input is not an attached device";
-        Error::general(Exit::Usage, cause).hint("attach --autoclear starts it, nobody else")
-    };
-    let metadata = fs::metadata("/proc/self/fd/0").map_err(|_| wrong())?;
-    let id = DevId::from_stat(metadata.rdev());
-    let name = id.sysfs().and_then(|folder| Some(folder.file_name()?.to_str()?.to_owned()));
-    let device: Device = name.and_then(|name| name.parse().ok()).ok_or_else(wrong)?;
-    let sequence = device.sequence();
-    let start = Instant::now();
-    let mut before: Vec<Process> = Vec::new();
-    while start.elapsed() < LIMIT && device.is_attached() && device.sequence() == sequence {
-        sleep(PAUSE);
-        let users = users::of(device);
-        if users.are_lasting() || users.processes.iter().any(|user| before.contains(user)) {
-            break;
-        }
-        // Whoever only looks (udev does, at every new device) is no user.
-        before = users.processes;
-        before.retain(|process| !is_udev(&process.command));
-    }
-    Ok(())
-}
-
-fn is_udev(command: &str) -> bool {
-    command.contains("udev") || command == "blkid"
 }
 
 /// Ends the processes left behind for a device, for it is to be detached.

@@ -12,7 +12,7 @@ use crate::error::{Error, Exit, Result};
 use crate::output::{self, complain};
 use crate::target::{self, not_attached};
 use crate::text::printable;
-use crate::{hold, ioctl, users, wait};
+use crate::{holder, ioctl, users, wait};
 
 /// How long whoever only looks at a device (udev does) may take to be done with it.
 const GRACE: Duration = Duration::from_secs(1);
@@ -127,7 +127,7 @@ fn one(attachment: &Attachment, dry_run: bool) -> Result<Outcome> {
         }
     }
     if attachment.autoclear {
-        hold::end(device);
+        holder::end(device);
     }
     Ok(outcome(await_end(attachment)))
 }

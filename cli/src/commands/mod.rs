@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The subcommands, a file each. None imports another.
+
+pub mod attach;
+pub mod detach;
+pub mod hold;
+pub mod list;
+pub mod set;
+pub mod status;
