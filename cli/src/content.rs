@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only
 //! What an image holds, as far as it says which sector size the image was made for.
 //!
 //! A partition table or file system that was made for 512-byte sectors can't be read through a

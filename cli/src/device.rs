@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only
 //! The drivers' devices, as sysfs shows them.
 //!
 //! Nothing here opens a device: an open and close of somebody else's device can detach it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only
 //! Direct I/O: whether an image allows it, and if not, why not.
 
 use std::fs::{self, File, OpenOptions};

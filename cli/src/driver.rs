@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only
 //! Which driver to attach with.
 
 use std::fs::{File, OpenOptions};

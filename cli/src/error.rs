@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only
 //! What can go wrong, and the exit code each of it has.
 
 use std::fmt;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only
 //! `attach --autoclear`: the device stays until it has had its first user.
 //!
 //! The kernel detaches such a device when its last user closes it, and after `floop attach` that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only
 //! The image: the file that becomes a block device.
 
 use std::fs::{self, File, Metadata, OpenOptions};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only
 //! The ioctl interface of the loop driver, `<linux/loop.h>`, which floop speaks too.
 //!
 //! All unsafe code of the command is here.

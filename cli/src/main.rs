@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only
 //! `floop`: makes a file a block device, and takes it apart again.
 //!
 //! It drives the floop module where that is loaded and the in-tree loop driver where it is not.

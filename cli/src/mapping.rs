@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only
 //! The mapped path: whether I/O goes to the disk past the image's file system, and if not, why not.
 //!
 //! Nothing here opens the image: another opener is what ends the mapping.

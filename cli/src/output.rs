@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only
 //! What the command prints, and how.
 
 use std::io::{self, Write};

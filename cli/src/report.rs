@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only
 //! A device as the command shows it, to people and as JSON. `docs/command.md` has the schema.
 
 use std::fmt::Write as _;

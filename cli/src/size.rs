@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only
 //! Sizes and offsets as people write them.
 
 /// What a suffix multiplies by, or `None` if there is no such suffix.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only
 //! Who uses a device.
 
 use std::ffi::OsString;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only
 //! Waiting for things that happen soon, or never.
 
 use std::path::Path;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only
 //! `floop list`.
 
 use std::fmt::Write as _;
