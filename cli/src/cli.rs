@@ -227,7 +227,12 @@ pub struct Set {
     /// The device: /dev/floop0, or just floop0
     pub device: PathBuf,
     /// I/O to the disk past the image's file system where that is safe, or through it
-    #[arg(long, value_enum, value_name = "on|off", hide_possible_values = true)]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "on|off",
+        hide_possible_values = true
+    )]
     pub mapping: Switch,
     /// Print the device as JSON
     #[arg(long)]
@@ -259,7 +264,8 @@ mod tests {
             &["floop", "set", "--mapping", "auto", "a"],
             &["floop", "frobnicate"],
         ] {
-            let error = Cli::try_parse_from(line).map(drop).map_err(|e| e.exit_code());
+            let error =
+                Cli::try_parse_from(line).map(drop).map_err(|e| e.exit_code());
             assert_eq!(error, Err(Exit::Usage as i32), "{line:?}");
         }
     }

@@ -38,7 +38,10 @@ impl Bytes<'_> {
     }
 
     fn array<const N: usize>(&self, at: usize) -> [u8; N] {
-        self.0.get(at..at + N).and_then(|bytes| bytes.try_into().ok()).unwrap_or([0; N])
+        self.0
+            .get(at..at + N)
+            .and_then(|bytes| bytes.try_into().ok())
+            .unwrap_or([0; N])
     }
 
     fn le16(&self, at: usize) -> u32 {
@@ -60,9 +63,9 @@ fn stated(size: u32) -> Option<u32> {
 }
 
 fn gpt(image: &Bytes) -> Option<Finding> {
-    let sector_size = [512, 1024, 2048, 4096]
-        .into_iter()
-        .find(|size| usize::try_from(*size).is_ok_and(|lba1| image.is(lba1, b"EFI PART")))?;
+    let sector_size = [512, 1024, 2048, 4096].into_iter().find(|size| {
+        usize::try_from(*size).is_ok_and(|lba1| image.is(lba1, b"EFI PART"))
+    })?;
     Some(Finding { what: "a GPT", sector_size, table: true })
 }
 
@@ -73,18 +76,27 @@ fn fat(image: &Bytes) -> Option<Finding> {
     }
     if image.is(3, b"EXFAT   ") {
         let sector_size = stated(1_u32.checked_shl(image.byte(108).into())?)?;
-        return Some(Finding { what: "an exFAT file system", sector_size, table: false });
+        return Some(Finding {
+            what: "an exFAT file system",
+            sector_size,
+            table: false,
+        });
     }
     let sector_size = stated(image.le16(11))?;
     if image.is(3, b"NTFS    ") {
-        return Some(Finding { what: "an NTFS file system", sector_size, table: false });
+        return Some(Finding {
+            what: "an NTFS file system",
+            sector_size,
+            table: false,
+        });
     }
     let jump = matches!(image.byte(0), 0xeb | 0xe9);
     let cluster = image.byte(13);
     let reserved = image.le16(14);
     let tables = image.byte(16);
     let media = image.byte(21);
-    let sound = cluster.is_power_of_two() && reserved != 0 && (1..=2).contains(&tables);
+    let sound =
+        cluster.is_power_of_two() && reserved != 0 && (1..=2).contains(&tables);
     (jump && sound && media >= 0xf0).then_some(Finding {
         what: "a FAT file system",
         sector_size,
@@ -105,7 +117,11 @@ fn mbr(image: &Bytes) -> Option<Finding> {
         let kind = image.byte(entry + 4);
         used |= kind != 0 && kind != 0xee && image.le32(entry + 12) != 0;
     }
-    used.then_some(Finding { what: "a DOS partition table", sector_size: 512, table: true })
+    used.then_some(Finding {
+        what: "a DOS partition table",
+        sector_size: 512,
+        table: true,
+    })
 }
 
 fn ext(image: &Bytes) -> Option<Finding> {
@@ -117,24 +133,37 @@ fn ext(image: &Bytes) -> Option<Finding> {
 }
 
 fn xfs(image: &Bytes) -> Option<Finding> {
-    let sector_size = image.is(0, b"XFSB").then(|| stated(image.be16(102)))??;
+    let sector_size =
+        image.is(0, b"XFSB").then(|| stated(image.be16(102)))??;
     Some(Finding { what: "an XFS file system", sector_size, table: false })
 }
 
 fn btrfs(image: &Bytes) -> Option<Finding> {
-    let sector_size = image.is(65600, b"_BHRfS_M").then(|| stated(image.le32(65536 + 144)))??;
+    let sector_size = image
+        .is(65600, b"_BHRfS_M")
+        .then(|| stated(image.le32(65536 + 144)))??;
     Some(Finding { what: "a Btrfs file system", sector_size, table: false })
 }
 
 fn iso9660(image: &Bytes) -> Option<Finding> {
-    let found = Finding { what: "an ISO 9660 file system", sector_size: 2048, table: false };
+    let found = Finding {
+        what: "an ISO 9660 file system",
+        sector_size: 2048,
+        table: false,
+    };
     image.is(32769, b"CD001").then_some(found)
 }
 
 fn erofs(image: &Bytes) -> Option<Finding> {
     let shift = image.byte(1024 + 12).into();
-    let size = image.is(1024, b"\xe2\xe1\xf5\xe0").then(|| 1_u32.checked_shl(shift))??;
-    Some(Finding { what: "an EROFS file system", sector_size: stated(size)?, table: false })
+    let size = image
+        .is(1024, b"\xe2\xe1\xf5\xe0")
+        .then(|| 1_u32.checked_shl(shift))??;
+    Some(Finding {
+        what: "an EROFS file system",
+        sector_size: stated(size)?,
+        table: false,
+    })
 }
 
 /// A squashfs reads whatever sectors there are.
@@ -150,28 +179,43 @@ fn swap(image: &Bytes) -> Option<Finding> {
 }
 
 fn luks(image: &Bytes) -> Option<Finding> {
-    let found = Finding { what: "a LUKS header", sector_size: 512, table: false };
+    let found =
+        Finding { what: "a LUKS header", sector_size: 512, table: false };
     image.is(0, b"LUKS\xba\xbe").then_some(found)
 }
 
 fn lvm(image: &Bytes) -> Option<Finding> {
-    let found = Finding { what: "an LVM physical volume", sector_size: 512, table: false };
+    let found = Finding {
+        what: "an LVM physical volume",
+        sector_size: 512,
+        table: false,
+    };
     (0..4).any(|sector| image.is(sector * 512, b"LABELONE")).then_some(found)
 }
 
 /// A member of an array, whose superblock is at 0 or behind what was there before.
 fn md(image: &Bytes) -> Option<Finding> {
-    let found = Finding { what: "a member of an md array", sector_size: 512, table: false };
-    [0, 4096].into_iter().any(|at| image.is(at, b"\xfc\x4e\x2b\xa9")).then_some(found)
+    let found = Finding {
+        what: "a member of an md array",
+        sector_size: 512,
+        table: false,
+    };
+    [0, 4096]
+        .into_iter()
+        .any(|at| image.is(at, b"\xfc\x4e\x2b\xa9"))
+        .then_some(found)
 }
 
 /// Everything that is recognized in the first bytes of an image.
 pub fn sniff(image: &[u8]) -> Vec<Finding> {
     let image = Bytes(image);
-    [gpt, mbr, fat, ext, xfs, btrfs, iso9660, erofs, squashfs, swap, luks, lvm, md]
-        .into_iter()
-        .filter_map(|look| look(&image))
-        .collect()
+    [
+        gpt, mbr, fat, ext, xfs, btrfs, iso9660, erofs, squashfs, swap, luks,
+        lvm, md,
+    ]
+    .into_iter()
+    .filter_map(|look| look(&image))
+    .collect()
 }
 
 /// Of what was found, the thing that needs the smallest sectors.
@@ -210,13 +254,19 @@ mod tests {
 
     #[test]
     fn partition_tables() {
-        let protective = (446, &b"\0\0\x02\0\xee\xff\xff\xff\x01\0\0\0\xff\xff\0\0"[..]);
+        let protective =
+            (446, &b"\0\0\x02\0\xee\xff\xff\xff\x01\0\0\0\xff\xff\0\0"[..]);
         let gpt = |at| one(&[protective, SIGNATURE, (at, b"EFI PART")]);
         assert_eq!(gpt(512), Some(("a GPT", 512)));
         assert_eq!(gpt(4096), Some(("a GPT", 4096)));
-        let linux = (446, &b"\x80\0\x02\0\x83\xff\xff\xff\0\x08\0\0\xff\xff\0\0"[..]);
-        assert_eq!(one(&[linux, SIGNATURE]), Some(("a DOS partition table", 512)));
-        let bad_flag = (446, &b"\x12\0\x02\0\x83\xff\xff\xff\0\x08\0\0\xff\xff\0\0"[..]);
+        let linux =
+            (446, &b"\x80\0\x02\0\x83\xff\xff\xff\0\x08\0\0\xff\xff\0\0"[..]);
+        assert_eq!(
+            one(&[linux, SIGNATURE]),
+            Some(("a DOS partition table", 512))
+        );
+        let bad_flag =
+            (446, &b"\x12\0\x02\0\x83\xff\xff\xff\0\x08\0\0\xff\xff\0\0"[..]);
         assert_eq!(one(&[bad_flag, SIGNATURE]), None);
     }
 
@@ -247,17 +297,28 @@ mod tests {
 
     #[test]
     fn file_systems() {
-        let ext = |log: &'static [u8]| one(&[(1024 + 24, log), (1024 + 56, b"\x53\xef")]);
+        let ext = |log: &'static [u8]| {
+            one(&[(1024 + 24, log), (1024 + 56, b"\x53\xef")])
+        };
         assert_eq!(ext(b"\0\0\0\0"), Some(("an ext file system", 1024)));
         assert_eq!(ext(b"\x02\0\0\0"), Some(("an ext file system", 4096)));
         assert_eq!(ext(b"\xff\0\0\0"), None);
-        assert_eq!(one(&[(0, b"XFSB"), (102, b"\x02\0")]), Some(("an XFS file system", 512)));
-        assert_eq!(one(&[(0, b"XFSB"), (102, b"\x10\0")]), Some(("an XFS file system", 4096)));
+        assert_eq!(
+            one(&[(0, b"XFSB"), (102, b"\x02\0")]),
+            Some(("an XFS file system", 512))
+        );
+        assert_eq!(
+            one(&[(0, b"XFSB"), (102, b"\x10\0")]),
+            Some(("an XFS file system", 4096))
+        );
         assert_eq!(
             one(&[(65600, b"_BHRfS_M"), (65536 + 144, b"\0\x10\0\0")]),
             Some(("a Btrfs file system", 4096))
         );
-        assert_eq!(one(&[(32769, b"CD001")]), Some(("an ISO 9660 file system", 2048)));
+        assert_eq!(
+            one(&[(32769, b"CD001")]),
+            Some(("an ISO 9660 file system", 2048))
+        );
         assert_eq!(
             one(&[(1024, b"\xe2\xe1\xf5\xe0"), (1024 + 12, b"\x0c")]),
             Some(("an EROFS file system", 4096))
@@ -278,7 +339,8 @@ mod tests {
     fn the_smallest_counts() {
         // An array's superblock leaves an older file system's where it is.
         let ext = [(1024 + 24, &b"\x02"[..]), (1024 + 56, b"\x53\xef")];
-        let found = sniff(&image(&[ext[0], ext[1], (4096, b"\xfc\x4e\x2b\xa9")]));
+        let found =
+            sniff(&image(&[ext[0], ext[1], (4096, b"\xfc\x4e\x2b\xa9")]));
         assert_eq!(smallest(&found).map(|f| f.sector_size), Some(512));
         let found = sniff(&image(&[(4096, b"EFI PART"), (32769, b"CD001")]));
         assert_eq!(smallest(&found).map(|f| f.sector_size), Some(2048));

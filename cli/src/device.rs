@@ -91,7 +91,11 @@ impl FromStr for Device {
                 // "loop+1" and "loop01" are no device's name.
                 let number = digits.parse().map_err(|_| ())?;
                 let device = Self { family, number };
-                return if device.to_string() == name { Ok(device) } else { Err(()) };
+                return if device.to_string() == name {
+                    Ok(device)
+                } else {
+                    Err(())
+                };
             }
         }
         Err(())
@@ -148,8 +152,13 @@ impl Device {
         if self.family == Family::Floop {
             return Driver::Floop;
         }
-        let own = self.attribute("loop/driver").is_some_and(|name| name == "floop");
-        if own || drop_in_version().is_some() { Driver::DropIn } else { Driver::InTree }
+        let own =
+            self.attribute("loop/driver").is_some_and(|name| name == "floop");
+        if own || drop_in_version().is_some() {
+            Driver::DropIn
+        } else {
+            Driver::InTree
+        }
     }
 
     /// What is attached to it, or `None` if nothing is.
@@ -180,7 +189,11 @@ impl Device {
             autoclear: self.flag_attribute("loop/autoclear")?,
             partscan: self.flag_attribute("loop/partscan")?,
             direct: self.flag_attribute("loop/dio")?,
-            mapping: if driver == Driver::InTree { None } else { Mapping::of(self) },
+            mapping: if driver == Driver::InTree {
+                None
+            } else {
+                Mapping::of(self)
+            },
         })
     }
 
@@ -189,12 +202,19 @@ impl Device {
         let mut found: Vec<_> = folders(&self.sysfs())
             .filter_map(|folder| {
                 let number = |name: &str| -> Option<u64> {
-                    read_attribute(&folder.join(name))?.to_str()?.trim().parse().ok()
+                    read_attribute(&folder.join(name))?
+                        .to_str()?
+                        .trim()
+                        .parse()
+                        .ok()
                 };
                 Some(Partition {
                     number: number("partition")?,
                     node: Path::new("/dev").join(folder.file_name()?),
-                    id: read_attribute(&folder.join("dev"))?.to_str()?.parse().ok()?,
+                    id: read_attribute(&folder.join("dev"))?
+                        .to_str()?
+                        .parse()
+                        .ok()?,
                     start: number("start")?.saturating_mul(512),
                     size: number("size")?.saturating_mul(512),
                     sysfs: folder,
@@ -247,7 +267,9 @@ impl Attachment {
     pub fn image(&self) -> (&Path, bool) {
         let name = self.backing_file.as_os_str().as_bytes();
         match name.strip_suffix(b" (deleted)") {
-            Some(name) if !self.backing_file.exists() => (Path::new(OsStr::from_bytes(name)), true),
+            Some(name) if !self.backing_file.exists() => {
+                (Path::new(OsStr::from_bytes(name)), true)
+            }
             _ => (&self.backing_file, false),
         }
     }
@@ -287,7 +309,8 @@ impl DevId {
 
     /// From the kernel's own form, which `LOOP_GET_STATUS64` answers with.
     pub fn from_kernel(raw: u64) -> Self {
-        let part = |value: u64| u32::try_from(value & 0xffff_ffff).unwrap_or_default();
+        let part =
+            |value: u64| u32::try_from(value & 0xffff_ffff).unwrap_or_default();
         Self {
             major: part((raw >> 8) & 0xfff),
             minor: part((raw & 0xff) | ((raw >> 12) & 0xfff00)),
@@ -311,7 +334,10 @@ impl FromStr for DevId {
 
     fn from_str(text: &str) -> Result<Self, ()> {
         let (major, minor) = text.trim().split_once(':').ok_or(())?;
-        Ok(Self { major: major.parse().map_err(|_| ())?, minor: minor.parse().map_err(|_| ())? })
+        Ok(Self {
+            major: major.parse().map_err(|_| ())?,
+            minor: minor.parse().map_err(|_| ())?,
+        })
     }
 }
 
@@ -367,12 +393,22 @@ mod tests {
         let device = |family, number| Ok(Device { family, number });
         assert_eq!("loop0".parse(), device(Family::Loop, 0));
         assert_eq!("floop12".parse(), device(Family::Floop, 12));
-        for name in
-            ["loop", "loop-control", "loop01", "loop+1", "loop0p1", "vda", "floop", "zloop1"]
-        {
+        for name in [
+            "loop",
+            "loop-control",
+            "loop01",
+            "loop+1",
+            "loop0p1",
+            "vda",
+            "floop",
+            "zloop1",
+        ] {
             assert_eq!(name.parse::<Device>(), Err(()), "{name}");
         }
-        assert_eq!(Device { family: Family::Floop, number: 3 }.node(), Path::new("/dev/floop3"));
+        assert_eq!(
+            Device { family: Family::Floop, number: 3 }.node(),
+            Path::new("/dev/floop3")
+        );
     }
 
     #[test]
@@ -380,6 +416,9 @@ mod tests {
         assert_eq!("7:300".parse(), Ok(DevId { major: 7, minor: 300 }));
         assert_eq!("7".parse::<DevId>(), Err(()));
         // Twelve bits of the minor number are above the major one.
-        assert_eq!(DevId::from_kernel(0x0010_072c), DevId { major: 7, minor: 300 });
+        assert_eq!(
+            DevId::from_kernel(0x0010_072c),
+            DevId { major: 7, minor: 300 }
+        );
     }
 }

@@ -33,7 +33,8 @@ fn stated_alignment(file: &File) -> Option<u32> {
     let stat = statx(file, c"", AtFlags::EMPTY_PATH, wanted).ok()?;
     if stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0 {
         // Zeros say that there is none on this very file: it is encrypted, say.
-        return (stat.stx_dio_mem_align != 0).then(|| stat.stx_dio_offset_align.max(SECTOR));
+        return (stat.stx_dio_mem_align != 0)
+            .then(|| stat.stx_dio_offset_align.max(SECTOR));
     }
     // Many file systems don't say. Then it is the sector size of the disk that they are on.
     let mode = FileType::from_raw_mode(stat.stx_mode.into());
@@ -54,7 +55,9 @@ fn open_direct(file: &File) -> Option<File> {
 
 /// Whether direct I/O is more than a promise: overlayfs makes it for file systems that have none.
 fn reads(direct: &File, alignment: u32) -> bool {
-    let len = usize::try_from(alignment.next_power_of_two()).unwrap_or(4096).max(4096);
+    let len = usize::try_from(alignment.next_power_of_two())
+        .unwrap_or(4096)
+        .max(4096);
     let mut memory = vec![0; 2 * len];
     let skip = memory.as_ptr().align_offset(len);
     let refused = [Some(Errno::INVAL), Some(Errno::OPNOTSUPP)];
@@ -68,7 +71,8 @@ fn reads(direct: &File, alignment: u32) -> bool {
 fn sector_size_of(disk: DevId) -> Option<u32> {
     let folder = disk.sysfs()?;
     let read = |folder: &Path| -> Option<u32> {
-        let text = fs::read_to_string(folder.join("queue/logical_block_size")).ok()?;
+        let text =
+            fs::read_to_string(folder.join("queue/logical_block_size")).ok()?;
         text.trim().parse().ok()
     };
     read(&folder).or_else(|| read(folder.parent()?))
@@ -114,9 +118,13 @@ fn sector_obstacle(sector: u64, alignment: u32) -> String {
 
 /// Chooses the sector size, so that I/O can be direct unless that would break what the image holds.
 pub fn plan(facts: &Facts, sector_size: Option<u32>) -> Plan {
-    let buffered =
-        |why: String| Plan { sector_size: sector_size.unwrap_or(SECTOR), obstacle: Some(why) };
-    let Some(alignment) = facts.alignment else { return buffered(NO_DIRECT_IO.to_owned()) };
+    let buffered = |why: String| Plan {
+        sector_size: sector_size.unwrap_or(SECTOR),
+        obstacle: Some(why),
+    };
+    let Some(alignment) = facts.alignment else {
+        return buffered(NO_DIRECT_IO.to_owned());
+    };
     if facts.offset % u64::from(alignment) != 0 {
         return buffered(offset_obstacle(facts.offset, alignment));
     }
@@ -170,7 +178,10 @@ fn keeps_small_sectors(facts: &Facts, alignment: u32) -> Option<String> {
 }
 
 /// Why I/O to an attached image is not direct; `None` if it is direct.
-pub fn reason(attachment: &Attachment, identity: Option<Identity>) -> Option<String> {
+pub fn reason(
+    attachment: &Attachment,
+    identity: Option<Identity>,
+) -> Option<String> {
     if attachment.direct {
         return None;
     }
@@ -181,7 +192,9 @@ pub fn reason(attachment: &Attachment, identity: Option<Identity>) -> Option<Str
             || "the module does not say".to_owned(),
             |text| text.to_string_lossy().into_owned(),
         );
-        if let Some(kept) = reopen(attachment, identity).ok().and_then(|f| kept(&f, attachment)) {
+        if let Some(kept) =
+            reopen(attachment, identity).ok().and_then(|f| kept(&f, attachment))
+        {
             why = format!("{why} ({kept})");
         }
         return Some(why);
@@ -193,12 +206,17 @@ pub fn reason(attachment: &Attachment, identity: Option<Identity>) -> Option<Str
 }
 
 /// Opens the image of a device by its name, if that is still its name.
-fn reopen(attachment: &Attachment, identity: Option<Identity>) -> Result<File, String> {
+fn reopen(
+    attachment: &Attachment,
+    identity: Option<Identity>,
+) -> Result<File, String> {
     let (path, deleted) = attachment.image();
     if deleted {
         return Err("the image was deleted".to_owned());
     }
-    let failed = |error: io::Error| format!("the image: {}", crate::error::reason(&error));
+    let failed = |error: io::Error| {
+        format!("the image: {}", crate::error::reason(&error))
+    };
     // Whatever it is by now, it must not make us wait.
     let metadata = fs::metadata(path).map_err(failed)?;
     if identity.is_some_and(|identity| identity != Identity::of(&metadata)) {
@@ -228,13 +246,16 @@ fn kept(file: &File, attachment: &Attachment) -> Option<String> {
 
 /// The in-tree driver drops the wish for direct I/O without a word, so it is found out again.
 fn in_tree_reason(file: &File, attachment: &Attachment) -> String {
-    let Some(alignment) = alignment(file) else { return NO_DIRECT_IO.to_owned() };
+    let Some(alignment) = alignment(file) else {
+        return NO_DIRECT_IO.to_owned();
+    };
     if attachment.offset % u64::from(alignment) != 0 {
         return offset_obstacle(attachment.offset, alignment);
     }
     if attachment.sector_size < u64::from(alignment) {
-        return kept(file, attachment)
-            .unwrap_or_else(|| sector_obstacle(attachment.sector_size, alignment));
+        return kept(file, attachment).unwrap_or_else(|| {
+            sector_obstacle(attachment.sector_size, alignment)
+        });
     }
     "it was not asked for".to_owned()
 }
@@ -248,10 +269,17 @@ pub fn asks(direct: Direct, plan: &Plan) -> bool {
 mod tests {
     use super::*;
 
-    const GPT: Finding = Finding { what: "a GPT", sector_size: 512, table: true };
+    const GPT: Finding =
+        Finding { what: "a GPT", sector_size: 512, table: true };
 
     fn facts(alignment: Option<u32>) -> Facts {
-        Facts { alignment, offset: 0, visible: 1 << 20, made_for: None, asked: false }
+        Facts {
+            alignment,
+            offset: 0,
+            visible: 1 << 20,
+            made_for: None,
+            asked: false,
+        }
     }
 
     fn why(plan: &Plan) -> &str {
@@ -280,7 +308,11 @@ mod tests {
     fn a_blank_image_stays_in_small_sectors() {
         let p = plan(&facts(Some(4096)), None);
         assert_eq!(p.sector_size, 512);
-        assert!(why(&p).contains("holds nothing known to be made for them"), "{}", why(&p));
+        assert!(
+            why(&p).contains("holds nothing known to be made for them"),
+            "{}",
+            why(&p)
+        );
     }
 
     #[test]
@@ -289,7 +321,11 @@ mod tests {
         facts.made_for = Some(GPT);
         let p = plan(&facts, None);
         assert_eq!(p.sector_size, 512);
-        assert!(why(&p).contains("holds a GPT made for 512-byte sectors"), "{}", why(&p));
+        assert!(
+            why(&p).contains("holds a GPT made for 512-byte sectors"),
+            "{}",
+            why(&p)
+        );
         // Who asks for large sectors gets them.
         assert_eq!(why(&plan(&facts, Some(4096))), "direct");
         facts.made_for = Some(Finding { sector_size: 4096, ..GPT });
@@ -301,7 +337,11 @@ mod tests {
         for alignment in [8192, 65536, 12288] {
             let p = plan(&facts(Some(alignment)), None);
             assert_eq!(p.sector_size, 512);
-            assert!(why(&p).contains("which not every kernel has"), "{}", why(&p));
+            assert!(
+                why(&p).contains("which not every kernel has"),
+                "{}",
+                why(&p)
+            );
         }
         assert_eq!(why(&plan(&facts(Some(8192)), Some(8192))), "direct");
     }
@@ -320,9 +360,15 @@ mod tests {
         let p = plan(&facts(None), None);
         assert_eq!((p.sector_size, why(&p)), (512, NO_DIRECT_IO));
         let mut facts = facts(Some(4096));
-        assert!(why(&plan(&facts, Some(512))).contains("sector size 512 is smaller than 4096"));
+        assert!(
+            why(&plan(&facts, Some(512)))
+                .contains("sector size 512 is smaller than 4096")
+        );
         facts.offset = 512;
-        assert!(why(&plan(&facts, None)).contains("offset 512 is not a multiple of 4096"));
+        assert!(
+            why(&plan(&facts, None))
+                .contains("offset 512 is not a multiple of 4096")
+        );
         assert!(!asks(Direct::Auto, &plan(&facts, None)));
         facts.offset = 8192;
         facts.asked = true;

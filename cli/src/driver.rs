@@ -48,7 +48,10 @@ fn open(family: Family) -> Result<Option<Control>> {
 }
 
 fn is_absent(error: &io::Error) -> bool {
-    matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::NODEV | Errno::NXIO))
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::NOENT | Errno::NODEV | Errno::NXIO)
+    )
 }
 
 /// Asks modprobe for a driver's module, quietly, and within the machine's blacklist.

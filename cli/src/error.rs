@@ -49,7 +49,11 @@ pub struct Error {
 impl Error {
     /// A failure of `subject` (a file, a device) because of `cause`.
     pub fn new(exit: Exit, subject: &Path, cause: impl fmt::Display) -> Self {
-        Self { exit, message: format!("{}: {cause}", printable(subject.as_os_str())), hint: None }
+        Self {
+            exit,
+            message: format!("{}: {cause}", printable(subject.as_os_str())),
+            hint: None,
+        }
     }
 
     /// A failure that is nobody's in particular.
@@ -65,11 +69,23 @@ impl Error {
     }
 
     /// What the kernel said when asked to do `doing` to `subject`.
-    pub fn os(subject: &Path, doing: &str, error: impl Into<io::Error>) -> Self {
+    pub fn os(
+        subject: &Path,
+        doing: &str,
+        error: impl Into<io::Error>,
+    ) -> Self {
         let error = error.into();
         let exit = exit_of(&error);
-        let new = Self::new(exit, subject, format_args!("{doing}: {}", reason(&error)));
-        if exit == Exit::Permission { new.hint("run it as root (sudo)") } else { new }
+        let new = Self::new(
+            exit,
+            subject,
+            format_args!("{doing}: {}", reason(&error)),
+        );
+        if exit == Exit::Permission {
+            new.hint("run it as root (sudo)")
+        } else {
+            new
+        }
     }
 }
 
@@ -88,7 +104,9 @@ fn exit_of(error: &io::Error) -> Exit {
     match Errno::from_io_error(error) {
         Some(Errno::PERM | Errno::ACCESS) => Exit::Permission,
         Some(Errno::BUSY | Errno::TXTBSY) => Exit::Busy,
-        Some(Errno::NOENT | Errno::NXIO | Errno::NODEV | Errno::NOTDIR) => Exit::NotFound,
+        Some(Errno::NOENT | Errno::NXIO | Errno::NODEV | Errno::NOTDIR) => {
+            Exit::NotFound
+        }
         _ => Exit::Failed,
     }
 }
@@ -146,9 +164,12 @@ mod tests {
 
     #[test]
     fn a_message_names_the_file_the_cause_and_the_way_out() {
-        let error = Error::new(Exit::Unsuitable, Path::new("a.img"), "is empty").hint("fill it");
+        let error =
+            Error::new(Exit::Unsuitable, Path::new("a.img"), "is empty")
+                .hint("fill it");
         assert_eq!(error.to_string(), "a.img: is empty; fill it");
-        let error = Error::os(Path::new("/dev/x"), "cannot open", Errno::ACCESS);
+        let error =
+            Error::os(Path::new("/dev/x"), "cannot open", Errno::ACCESS);
         assert_eq!(error.exit, Exit::Permission);
         assert_eq!(
             error.to_string(),

@@ -15,7 +15,9 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal,
+};
 
 use crate::device::{DevId, Device};
 use crate::output::warn;
@@ -26,7 +28,9 @@ const SUBCOMMAND: &str = "hold";
 
 /// Leaves a process behind that keeps the device open.
 pub fn start(device: Device, open: &File) -> io::Result<()> {
-    if let Some(service) = service(&fs::read_to_string("/proc/self/cgroup").unwrap_or_default()) {
+    if let Some(service) =
+        service(&fs::read_to_string("/proc/self/cgroup").unwrap_or_default())
+    {
         if start_service(device).is_ok_and(|started| started) {
             return Ok(());
         }
@@ -56,7 +60,12 @@ fn start_service(device: Device) -> io::Result<bool> {
         command.arg("--user");
     }
     command
-        .args(["--quiet", "--collect", "--no-ask-password", "--service-type=exec"])
+        .args([
+            "--quiet",
+            "--collect",
+            "--no-ask-password",
+            "--service-type=exec",
+        ])
         // Or it would wait for the boot to be done, which may wait for this device.
         .arg("--property=DefaultDependencies=no")
         .arg(format!("--property=StandardInput=file:{node}"))
@@ -72,14 +81,18 @@ fn start_service(device: Device) -> io::Result<bool> {
 
 /// The path of a control group that systemd made, in a line of /proc/PID/cgroup.
 fn path_of(line: &str) -> Option<&str> {
-    let path = line.split_once("::").or_else(|| line.split_once(":name=systemd:"));
+    let path =
+        line.split_once("::").or_else(|| line.split_once(":name=systemd:"));
     path.map(|(_, path)| path)
 }
 
 /// The service of systemd that a process is part of, by its /proc/PID/cgroup.
 fn service(cgroups: &str) -> Option<&str> {
-    let is_unit =
-        |name: &&str| [".service", ".scope", ".slice"].into_iter().any(|kind| name.ends_with(kind));
+    let is_unit = |name: &&str| {
+        [".service", ".scope", ".slice"]
+            .into_iter()
+            .any(|kind| name.ends_with(kind))
+    };
     let unit = cgroups.lines().find_map(path_of)?.rsplit('/').find(is_unit)?;
     unit.ends_with(".service").then_some(unit)
 }
@@ -88,10 +101,15 @@ fn service(cgroups: &str) -> Option<&str> {
 pub fn end(device: Device) {
     let Some(id) = device.id() else { return };
     for number in users::other_processes() {
-        let Some(pid) = i32::try_from(number).ok().and_then(Pid::from_raw) else { continue };
+        let Some(pid) = i32::try_from(number).ok().and_then(Pid::from_raw)
+        else {
+            continue;
+        };
         // First the handle, then the look: the number may be another process's by then.
         if is_ours(number, id) {
-            let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
+            let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else {
+                continue;
+            };
             if is_ours(number, id) {
                 // Nothing to be done about one that has just ended.
                 let _ = pidfd_send_signal(process, Signal::TERM);
@@ -101,7 +119,8 @@ pub fn end(device: Device) {
 }
 
 fn is_ours(pid: u32, id: DevId) -> bool {
-    let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let arguments =
+        fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     arguments.ends_with(format!("\0{SUBCOMMAND}\0").as_bytes())
         && users::is_open(Path::new(&format!("/proc/{pid}/fd/0")), &[id])
 }
@@ -112,14 +131,24 @@ mod tests {
 
     #[test]
     fn services_of_systemd() {
-        assert_eq!(service("0::/system.slice/attach.service\n"), Some("attach.service"));
-        assert_eq!(service("0::/system.slice/a.service/payload\n"), Some("a.service"));
+        assert_eq!(
+            service("0::/system.slice/attach.service\n"),
+            Some("attach.service")
+        );
+        assert_eq!(
+            service("0::/system.slice/a.service/payload\n"),
+            Some("a.service")
+        );
         let terminal = "0::/user.slice/user-1.slice/user@1.service/app.slice/terminal-1.scope\n";
         assert_eq!(service(terminal), None);
-        assert_eq!(service("0::/user.slice/user-0.slice/session-3.scope\n"), None);
+        assert_eq!(
+            service("0::/user.slice/user-0.slice/session-3.scope\n"),
+            None
+        );
         assert_eq!(service("0::/\n"), None);
         assert_eq!(service(""), None);
-        let both = "4:memory:/\n1:name=systemd:/system.slice/cron.service\n0::/\n";
+        let both =
+            "4:memory:/\n1:name=systemd:/system.slice/cron.service\n0::/\n";
         assert_eq!(service(both), Some("cron.service"));
     }
 }

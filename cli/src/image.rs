@@ -77,17 +77,18 @@ fn unsuitable(metadata: &Metadata) -> Option<&'static str> {
 
 fn open_error(path: &Path, error: io::Error) -> Error {
     match Errno::from_io_error(&error) {
-        Some(Errno::NOENT) => {
-            Error::new(Exit::NotFound, path, "no such file").hint("make it first: truncate -s SIZE")
-        }
+        Some(Errno::NOENT) => Error::new(Exit::NotFound, path, "no such file")
+            .hint("make it first: truncate -s SIZE"),
         Some(Errno::PERM) => Error::new(
             Exit::Permission,
             path,
             format_args!("cannot open for writing: {}", reason(&error)),
         )
         .hint("is it immutable (lsattr)? --read-only attaches it all the same"),
-        Some(Errno::TXTBSY) => Error::new(Exit::Busy, path, "is a program that is running")
-            .hint("--read-only attaches it all the same"),
+        Some(Errno::TXTBSY) => {
+            Error::new(Exit::Busy, path, "is a program that is running")
+                .hint("--read-only attaches it all the same")
+        }
         _ => Error::os(path, "cannot open", error),
     }
 }
@@ -96,12 +97,14 @@ impl Image {
     /// Opens an image; for reading only if it can't be written, as losetup does.
     pub fn open(path: &Path, read_only: bool) -> Result<Self> {
         // A pipe must not be opened before it is known not to be one.
-        let metadata = fs::metadata(path).map_err(|error| open_error(path, error))?;
+        let metadata =
+            fs::metadata(path).map_err(|error| open_error(path, error))?;
         if let Some(cause) = unsuitable(&metadata) {
             return Err(Error::new(Exit::Unsuitable, path, cause)
                 .hint("an image is a regular file or a block device"));
         }
-        let open = |write| OpenOptions::new().read(true).write(write).open(path);
+        let open =
+            |write| OpenOptions::new().read(true).write(write).open(path);
         let (file, read_only) = if read_only {
             (open(false).map_err(|error| open_error(path, error))?, true)
         } else {
@@ -110,12 +113,18 @@ impl Image {
                 Err(error)
                     if matches!(
                         error.kind(),
-                        ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied
-                    ) && Errno::from_io_error(&error) != Some(Errno::PERM) =>
+                        ErrorKind::ReadOnlyFilesystem
+                            | ErrorKind::PermissionDenied
+                    ) && Errno::from_io_error(&error)
+                        != Some(Errno::PERM) =>
                 {
-                    let file = open(false).map_err(|error| open_error(path, error))?;
+                    let file =
+                        open(false).map_err(|error| open_error(path, error))?;
                     let name = printable(path.as_os_str());
-                    warn(&format!("{name}: attached read-only: {}", reason(&error)));
+                    warn(&format!(
+                        "{name}: attached read-only: {}",
+                        reason(&error)
+                    ));
                     (file, true)
                 }
                 Err(error) => return Err(open_error(path, error)),
@@ -130,16 +139,25 @@ impl Image {
     /// How much of it a device with this offset and size limit shows, to the byte.
     ///
     /// That it shows nothing is an error.
-    pub fn visible(&self, offset: u64, size_limit: Option<u64>, sector: u32) -> Result<u64> {
-        let wrong = |cause: String| Error::new(Exit::Unsuitable, &self.path, cause);
+    pub fn visible(
+        &self,
+        offset: u64,
+        size_limit: Option<u64>,
+        sector: u32,
+    ) -> Result<u64> {
+        let wrong =
+            |cause: String| Error::new(Exit::Unsuitable, &self.path, cause);
         if self.size == 0 {
-            return Err(wrong("is empty".to_owned())
-                .hint("give it a size first: truncate -s SIZE, or fallocate -l SIZE"));
+            return Err(wrong("is empty".to_owned()).hint(
+                "give it a size first: truncate -s SIZE, or fallocate -l SIZE",
+            ));
         }
         if offset >= self.size {
             let size = count(self.size, "byte");
-            return Err(wrong(format!("the offset {offset} is past its end ({size})"))
-                .hint("give an --offset inside the image"));
+            return Err(wrong(format!(
+                "the offset {offset} is past its end ({size})"
+            ))
+            .hint("give an --offset inside the image"));
         }
         let visible = visible(self.size, offset, size_limit);
         if visible < u64::from(sector) {
@@ -147,7 +165,8 @@ impl Image {
                 "only {} would be visible, less than a sector of {sector}",
                 count(visible, "byte")
             );
-            return Err(wrong(cause).hint("make it larger, or change --offset or --size-limit"));
+            return Err(wrong(cause)
+                .hint("make it larger, or change --offset or --size-limit"));
         }
         Ok(visible)
     }
@@ -176,7 +195,9 @@ pub fn visible(size: u64, offset: u64, size_limit: Option<u64>) -> u64 {
 pub fn content_of(file: &File, offset: u64) -> Vec<Finding> {
     let mut buffer = vec![0; content::SNIFF];
     let mut filled = 0;
-    while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+    while let Some(rest) =
+        buffer.get_mut(filled..).filter(|rest| !rest.is_empty())
+    {
         match file.read_at(rest, offset.saturating_add(filled as u64)) {
             Ok(0) => break,
             Ok(read) => filled += read,

@@ -42,7 +42,10 @@ unsafe impl Ioctl for Number {
         ptr::without_provenance_mut(self.argument)
     }
 
-    unsafe fn output_from_ptr(output: IoctlOutput, _: *mut c_void) -> Result<c_int> {
+    unsafe fn output_from_ptr(
+        output: IoctlOutput,
+        _: *mut c_void,
+    ) -> Result<c_int> {
         Ok(output)
     }
 }
@@ -55,20 +58,30 @@ fn index(answer: c_int) -> u32 {
 /// `LOOP_CTL_GET_FREE`: the number of a device that is free just now, made if need be.
 pub fn get_free(control: impl AsFd) -> Result<u32> {
     // SAFETY: `LOOP_CTL_GET_FREE` ignores its argument.
-    unsafe { ioctl(control, Number { opcode: uapi::LOOP_CTL_GET_FREE, argument: 0 }) }.map(index)
+    unsafe {
+        ioctl(control, Number { opcode: uapi::LOOP_CTL_GET_FREE, argument: 0 })
+    }
+    .map(index)
 }
 
 /// `LOOP_CTL_ADD` of any number: makes a new device.
 pub fn add_any(control: impl AsFd) -> Result<u32> {
     // SAFETY: `LOOP_CTL_ADD` takes a number; a negative one stands for any.
-    unsafe { ioctl(control, Number { opcode: uapi::LOOP_CTL_ADD, argument: usize::MAX }) }
-        .map(index)
+    unsafe {
+        ioctl(
+            control,
+            Number { opcode: uapi::LOOP_CTL_ADD, argument: usize::MAX },
+        )
+    }
+    .map(index)
 }
 
 /// `LOOP_CONFIGURE`: attaches an image with all its settings in one step.
 pub fn configure(device: impl AsFd, config: &Config) -> Result<()> {
     // SAFETY: `LOOP_CONFIGURE` reads a `loop_config`.
-    unsafe { ioctl(device, Setter::<{ uapi::LOOP_CONFIGURE }, Config>::new(*config)) }
+    unsafe {
+        ioctl(device, Setter::<{ uapi::LOOP_CONFIGURE }, Config>::new(*config))
+    }
 }
 
 /// `LOOP_GET_STATUS64`: what is attached to a device.
@@ -85,7 +98,8 @@ pub fn clear(device: impl AsFd) -> Result<()> {
 
 /// `LOOP_SET_DIRECT_IO`: turns direct I/O on or off.
 pub fn set_direct(device: impl AsFd, on: bool) -> Result<()> {
-    let call = Number { opcode: uapi::LOOP_SET_DIRECT_IO, argument: usize::from(on) };
+    let call =
+        Number { opcode: uapi::LOOP_SET_DIRECT_IO, argument: usize::from(on) };
     // SAFETY: `LOOP_SET_DIRECT_IO` takes a number.
     unsafe { ioctl(device, call) }.map(drop)
 }

@@ -36,7 +36,10 @@ const NEVER: [(&str, &str); 4] = [
         "is it encrypted, under fs-verity, a swap file, on DAX, or does ext4 journal its data? \
          make a copy that is not",
     ),
-    ("the disk can't be mapped to", "move it to a disk that is not zoned, on a 64-bit machine"),
+    (
+        "the disk can't be mapped to",
+        "move it to a disk that is not zoned, on a 64-bit machine",
+    ),
 ];
 
 /// How things stand with a device of floop's.
@@ -67,10 +70,14 @@ impl Mapping {
     pub fn of(device: Device) -> Option<Self> {
         let stat = device.attribute("loop/stat")?.into_string().ok()?;
         let number = |name: &str| -> Option<u64> {
-            let mut lines = stat.lines().filter_map(|line| line.split_once(' '));
+            let mut lines =
+                stat.lines().filter_map(|line| line.split_once(' '));
             lines.find(|(word, _)| *word == name)?.1.parse().ok()
         };
-        let said = device.attribute("loop/mapped_reason")?.to_string_lossy().into_owned();
+        let said = device
+            .attribute("loop/mapped_reason")?
+            .to_string_lossy()
+            .into_owned();
         Some(Self {
             wanted: device.number_attribute("loop/mapping")? != 0,
             reason: (said != MAPPED).then_some(said),
@@ -125,7 +132,11 @@ pub fn switch(device: Device, on: bool) -> Result<()> {
         Some(Errno::NOENT) if device.is_attached() => too_old(&node),
         Some(Errno::NOENT | Errno::NODEV) => not_attached(&node),
         _ => {
-            let doing = if on { "cannot turn mapping on" } else { "cannot turn mapping off" };
+            let doing = if on {
+                "cannot turn mapping on"
+            } else {
+                "cannot turn mapping off"
+            };
             Error::os(&node, doing, error)
         }
     })
@@ -151,13 +162,22 @@ fn too_old(name: &Path) -> Error {
 
 /// Waits for a device to be mapped that is to be. An error if it can't be; a warning if it is not
 /// yet. `name` is what the user called it, `otherwise` what to do to have it without.
-pub fn wait_for(device: Device, name: &Path, otherwise: Option<&str>) -> Result<Attachment> {
+pub fn wait_for(
+    device: Device,
+    name: &Path,
+    otherwise: Option<&str>,
+) -> Result<Attachment> {
     let mut found = None;
     wait::until(PATIENCE, || {
         found = device.attachment();
-        found.as_ref().and_then(|attachment| attachment.mapping.as_ref()).is_none_or(|mapping| {
-            mapping.is_on() || !mapping.wanted || mapping.obstacle().is_some()
-        })
+        found
+            .as_ref()
+            .and_then(|attachment| attachment.mapping.as_ref())
+            .is_none_or(|mapping| {
+                mapping.is_on()
+                    || !mapping.wanted
+                    || mapping.obstacle().is_some()
+            })
     });
     let attachment = found.ok_or_else(|| not_attached(&device.node()))?;
     let Some(mapping) = &attachment.mapping else {
@@ -168,14 +188,23 @@ pub fn wait_for(device: Device, name: &Path, otherwise: Option<&str>) -> Result<
     };
     let Some(reason) = &mapping.reason else { return Ok(attachment) };
     let refuse = |exit, cause: &dyn fmt::Display, way_out: &str| {
-        let otherwise = otherwise.map(|text| format!("; {text}")).unwrap_or_default();
+        let otherwise =
+            otherwise.map(|text| format!("; {text}")).unwrap_or_default();
         Error::new(exit, name, format_args!("can't be mapped: {cause}"))
             .hint(format_args!("{way_out}{otherwise}"))
     };
     if let Some((words, way_out)) = mapping.obstacle() {
-        let more = if words == BUFFERED { dio::reason(&attachment, None) } else { None };
+        let more = if words == BUFFERED {
+            dio::reason(&attachment, None)
+        } else {
+            None
+        };
         let more = more.map(|why| format!(" ({why})")).unwrap_or_default();
-        return Err(refuse(Exit::Unsuitable, &format_args!("{words}{more}"), way_out));
+        return Err(refuse(
+            Exit::Unsuitable,
+            &format_args!("{words}{more}"),
+            way_out,
+        ));
     }
     if reason == OFF {
         let way_out = "someone else turned it off, or there is no memory for its map: try again";
@@ -195,7 +224,9 @@ mod tests {
     #[test]
     fn the_words_are_the_modules() {
         let module = include_str!("../../kernel/sysfs.c");
-        for words in NEVER.map(|(words, _)| words).into_iter().chain([MAPPED, OFF]) {
+        for words in
+            NEVER.map(|(words, _)| words).into_iter().chain([MAPPED, OFF])
+        {
             assert!(module.contains(&format!("= \"{words}\",")), "{words}");
         }
     }
@@ -222,8 +253,14 @@ mod tests {
             ios_mapped: 0,
             ios_file: 0,
         };
-        assert!(mapping("the image is not on ext4 or xfs").obstacle().is_some());
-        for passing in ["someone else has the image open", "not yet", "a word of a newer module"] {
+        assert!(
+            mapping("the image is not on ext4 or xfs").obstacle().is_some()
+        );
+        for passing in [
+            "someone else has the image open",
+            "not yet",
+            "a word of a newer module",
+        ] {
             assert!(mapping(passing).obstacle().is_none(), "{passing}");
         }
     }

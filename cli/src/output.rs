@@ -12,14 +12,18 @@ pub fn print(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| {
         let reason = reason(&error);
-        Error::general(Exit::Failed, format_args!("cannot write to standard output: {reason}"))
+        Error::general(
+            Exit::Failed,
+            format_args!("cannot write to standard output: {reason}"),
+        )
     })
 }
 
 /// Prints a value as JSON.
 pub fn print_json(value: &impl Serialize) -> Result<()> {
-    let mut text = serde_json::to_string_pretty(value)
-        .map_err(|error| Error::general(Exit::Failed, format_args!("JSON: {error}")))?;
+    let mut text = serde_json::to_string_pretty(value).map_err(|error| {
+        Error::general(Exit::Failed, format_args!("JSON: {error}"))
+    })?;
     text.push('\n');
     print(&text)
 }

@@ -93,9 +93,9 @@ impl Details {
         // Who may not open the device sees all but who the image is.
         let status = match open {
             Some(file) => ioctl::status(file).ok(),
-            None => {
-                File::open(attachment.device.node()).ok().and_then(|file| ioctl::status(file).ok())
-            }
+            None => File::open(attachment.device.node())
+                .ok()
+                .and_then(|file| ioctl::status(file).ok()),
         };
         let identity = status.as_ref().map(Identity::of_attached);
         let mapping = attachment.mapping.as_ref();
@@ -134,14 +134,33 @@ impl Details {
         };
         let summary = &self.summary;
         line("device", &summary.device);
-        let version = summary.driver_version.as_ref().map(|version| format!(", {version}"));
-        line("driver", &format!("{}{}", self.attachment.driver, version.unwrap_or_default()));
+        let version = summary
+            .driver_version
+            .as_ref()
+            .map(|version| format!(", {version}"));
+        line(
+            "driver",
+            &format!(
+                "{}{}",
+                self.attachment.driver,
+                version.unwrap_or_default()
+            ),
+        );
         let deleted = if summary.deleted { " (deleted)" } else { "" };
-        line("image", &format!("{}{deleted}", printable(self.attachment.image().0.as_os_str())));
+        line(
+            "image",
+            &format!(
+                "{}{deleted}",
+                printable(self.attachment.image().0.as_os_str())
+            ),
+        );
         line("size", &bytes(summary.size));
         line("offset", &bytes(summary.offset));
         let limit = summary.size_limit;
-        line("size limit", &if limit == 0 { "none".to_owned() } else { bytes(limit) });
+        line(
+            "size limit",
+            &if limit == 0 { "none".to_owned() } else { bytes(limit) },
+        );
         line("sector size", &summary.sector_size.to_string());
         line("read-only", yes_no(summary.read_only));
         line("autoclear", yes_no(summary.autoclear));
@@ -154,7 +173,11 @@ impl Details {
             line(name, &value);
         }
         for partition in &self.partitions {
-            let place = format!("{} at {}", bytes(partition.size), bytes(partition.start));
+            let place = format!(
+                "{} at {}",
+                bytes(partition.size),
+                bytes(partition.start)
+            );
             line("partition", &format!("{}, {place}", partition.device));
         }
         if !self.users.is_empty() {
@@ -186,7 +209,19 @@ fn mapping_lines(attachment: &Attachment) -> Vec<(&'static str, String)> {
         ("mapping", now),
         ("mapped", format!("{}, {share}, in {extents}", bytes(mapping.bytes))),
         ("map's memory", bytes(mapping.memory)),
-        ("epochs", format!("{} begun, {} broken", mapping.epochs_begun, mapping.epochs_broken)),
-        ("I/Os", format!("{} mapped, {} through the file", mapping.ios_mapped, mapping.ios_file)),
+        (
+            "epochs",
+            format!(
+                "{} begun, {} broken",
+                mapping.epochs_begun, mapping.epochs_broken
+            ),
+        ),
+        (
+            "I/Os",
+            format!(
+                "{} mapped, {} through the file",
+                mapping.ios_mapped, mapping.ios_file
+            ),
+        ),
     ]
 }

@@ -38,7 +38,8 @@ pub fn parse(text: &str) -> Result<u64, String> {
     let (number, suffix) = if let Some(hex) = hex {
         (u64::from_str_radix(hex, 16).map_err(|_| wrong())?, "")
     } else {
-        let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let end =
+            text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
         let (digits, suffix) = text.split_at(end);
         if digits.is_empty() {
             return Err(wrong());
@@ -56,8 +57,12 @@ pub fn parse(text: &str) -> Result<u64, String> {
 pub fn parse_sector(text: &str) -> Result<u32, String> {
     let size = parse(text)?;
     match u32::try_from(size) {
-        Ok(size) if size.is_power_of_two() && (512..=65536).contains(&size) => Ok(size),
-        _ => Err(format!("'{text}' is not a sector size: it is a power of two from 512 to 64K")),
+        Ok(size) if size.is_power_of_two() && (512..=65536).contains(&size) => {
+            Ok(size)
+        }
+        _ => Err(format!(
+            "'{text}' is not a sector size: it is a power of two from 512 to 64K"
+        )),
     }
 }
 
@@ -98,11 +103,17 @@ mod tests {
 
     #[test]
     fn what_is_not_a_size() {
-        for text in ["", "K", "-1", "4X", "4KiBs", "0x", "1.5G", "4 K", "é", "4é"] {
+        for text in
+            ["", "K", "-1", "4X", "4KiBs", "0x", "1.5G", "4 K", "é", "4é"]
+        {
             assert!(parse(text).is_err(), "{text}");
         }
-        for text in ["8E", "16E", "9223372036854775808", "99999999999999999999"] {
-            assert!(parse(text).is_err_and(|e| e.contains("too large")), "{text}");
+        for text in ["8E", "16E", "9223372036854775808", "99999999999999999999"]
+        {
+            assert!(
+                parse(text).is_err_and(|e| e.contains("too large")),
+                "{text}"
+            );
         }
         assert_eq!(parse("9223372036854775807"), Ok(i64::MAX as u64));
     }

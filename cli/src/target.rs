@@ -53,8 +53,9 @@ fn target(name: &Path) -> Result<Target> {
 /// The device of the two drivers that a block device is, if it is one.
 fn of_block_device(name: &Path, id: DevId) -> Result<Option<Device>> {
     let Some(folder) = id.sysfs() else { return Ok(None) };
-    let device_of =
-        |folder: &Path| -> Option<Device> { folder.file_name()?.to_str()?.parse().ok() };
+    let device_of = |folder: &Path| -> Option<Device> {
+        folder.file_name()?.to_str()?.parse().ok()
+    };
     if folder.join("partition").exists() {
         if let Some(whole) = folder.parent().and_then(device_of) {
             let node = whole.node();
@@ -72,7 +73,9 @@ pub fn device(name: &Path) -> Result<Device> {
     match target(name)? {
         Target::Device(device) => Ok(device),
         Target::Other(metadata) => Err(not_a_device(name, &metadata)),
-        Target::Missing => Err(Error::new(Exit::NotFound, name, "no such device").hint(LIST)),
+        Target::Missing => {
+            Err(Error::new(Exit::NotFound, name, "no such device").hint(LIST))
+        }
     }
 }
 
@@ -80,7 +83,10 @@ pub fn device(name: &Path) -> Result<Device> {
 pub fn attachments(name: &Path) -> Result<Vec<Attachment>> {
     let found = match target(name)? {
         Target::Device(device) => {
-            return device.attachment().map(|a| vec![a]).ok_or_else(|| not_attached(name));
+            return device
+                .attachment()
+                .map(|a| vec![a])
+                .ok_or_else(|| not_attached(name));
         }
         Target::Other(metadata) => of_image(Identity::of(&metadata))?,
         Target::Missing => {
@@ -91,13 +97,23 @@ pub fn attachments(name: &Path) -> Result<Vec<Attachment>> {
                 .filter(|attachment| attachment.image() == (&path, true))
                 .collect();
             if found.is_empty() {
-                return Err(Error::new(Exit::NotFound, name, "no such device or image").hint(LIST));
+                return Err(Error::new(
+                    Exit::NotFound,
+                    name,
+                    "no such device or image",
+                )
+                .hint(LIST));
             }
             found
         }
     };
     if found.is_empty() {
-        return Err(Error::new(Exit::NotFound, name, "is not attached to any device").hint(LIST));
+        return Err(Error::new(
+            Exit::NotFound,
+            name,
+            "is not attached to any device",
+        )
+        .hint(LIST));
     }
     Ok(found)
 }
@@ -118,7 +134,8 @@ fn of_image(identity: Identity) -> Result<Vec<Attachment>> {
             },
         };
         // What went away meanwhile is not attached.
-        if status.is_ok_and(|status| Identity::of_attached(&status) == identity) {
+        if status.is_ok_and(|status| Identity::of_attached(&status) == identity)
+        {
             found.push(attachment);
         }
     }
@@ -131,7 +148,8 @@ pub fn not_attached(name: &Path) -> Error {
 }
 
 fn not_a_device(name: &Path, metadata: &Metadata) -> Error {
-    let error = Error::new(Exit::Unsuitable, name, "is not a floop or loop device");
+    let error =
+        Error::new(Exit::Unsuitable, name, "is not a floop or loop device");
     // Perhaps it is the image of one.
     let nodes: Vec<String> = of_image(Identity::of(metadata))
         .unwrap_or_default()

@@ -42,7 +42,9 @@ impl Users {
 
     /// Whether it is more than open somewhere.
     pub fn are_lasting(&self) -> bool {
-        !(self.mounts.is_empty() && self.holders.is_empty() && self.swaps.is_empty())
+        !(self.mounts.is_empty()
+            && self.holders.is_empty()
+            && self.swaps.is_empty())
     }
 
     /// In words.
@@ -50,9 +52,16 @@ impl Users {
         let mounts = self.mounts.iter().map(|at| format!("mounted on {at}"));
         let holders = self.holders.iter().map(|name| format!("held by {name}"));
         let swaps = self.swaps.iter().map(|name| format!("swap on {name}"));
-        let processes =
-            self.processes.iter().map(|p| format!("open in {} (process {})", p.command, p.pid));
-        mounts.chain(holders).chain(swaps).chain(processes).collect::<Vec<_>>().join(", ")
+        let processes = self
+            .processes
+            .iter()
+            .map(|p| format!("open in {} (process {})", p.command, p.pid));
+        mounts
+            .chain(holders)
+            .chain(swaps)
+            .chain(processes)
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 }
 
@@ -95,7 +104,8 @@ fn unescape(field: &[u8]) -> OsString {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
     while let Some((&first, tail)) = rest.split_first() {
-        let code = tail.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        let code =
+            tail.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
         match code.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
             Some(byte) if first == b'\\' => {
                 bytes.push(byte);
@@ -112,7 +122,10 @@ fn unescape(field: &[u8]) -> OsString {
 
 fn mounts(nodes: &Nodes) -> Vec<String> {
     let table = fs::read("/proc/self/mountinfo").unwrap_or_default();
-    table.split(|byte| *byte == b'\n').filter_map(|line| mount_of(line, nodes)).collect()
+    table
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| mount_of(line, nodes))
+        .collect()
 }
 
 /// The mount point in a line of mountinfo, if it is a mount of one of the nodes.
@@ -120,17 +133,26 @@ fn mount_of(line: &[u8], nodes: &Nodes) -> Option<String> {
     let fields: Vec<_> = line.split(|byte| *byte == b' ').collect();
     let id: DevId = std::str::from_utf8(fields.get(2)?).ok()?.parse().ok()?;
     // Btrfs has a device number of its own; there the name of the source tells.
-    let source = fields.iter().position(|field| *field == b"-").and_then(|at| fields.get(at + 2));
-    let by_name =
-        || source.is_some_and(|source| nodes.paths.iter().any(|path| unescape(source) == *path));
-    (nodes.ids.contains(&id) || by_name()).then(|| printable(&unescape(fields.get(4)?)).into())?
+    let source = fields
+        .iter()
+        .position(|field| *field == b"-")
+        .and_then(|at| fields.get(at + 2));
+    let by_name = || {
+        source.is_some_and(|source| {
+            nodes.paths.iter().any(|path| unescape(source) == *path)
+        })
+    };
+    (nodes.ids.contains(&id) || by_name())
+        .then(|| printable(&unescape(fields.get(4)?)).into())?
 }
 
 fn holders(nodes: &Nodes) -> Vec<String> {
     let mut names: Vec<String> = nodes
         .folders
         .iter()
-        .flat_map(|folder| fs::read_dir(folder.join("holders")).into_iter().flatten())
+        .flat_map(|folder| {
+            fs::read_dir(folder.join("holders")).into_iter().flatten()
+        })
         .filter_map(|entry| Some(printable(&entry.ok()?.file_name())))
         .collect();
     // A loop device doesn't register with the device that its image is.
@@ -149,7 +171,9 @@ fn swaps(nodes: &Nodes) -> Vec<String> {
     let table = fs::read("/proc/swaps").unwrap_or_default();
     table
         .split(|byte| *byte == b'\n')
-        .filter_map(|line| line.split(|byte| *byte == b' ' || *byte == b'\t').next())
+        .filter_map(|line| {
+            line.split(|byte| *byte == b' ' || *byte == b'\t').next()
+        })
         .map(unescape)
         .filter(|name| nodes.paths.iter().any(|path| path == Path::new(name)))
         .map(|name| printable(&name))
@@ -174,11 +198,16 @@ pub fn is_open(descriptor: &Path, ids: &[DevId]) -> bool {
         return false;
     }
     // Without asking a server for anything: it may be one that doesn't answer.
-    let Ok(stat) = statx(CWD, descriptor, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE) else {
+    let Ok(stat) =
+        statx(CWD, descriptor, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE)
+    else {
         return false;
     };
     FileType::from_raw_mode(stat.stx_mode.into()) == FileType::BlockDevice
-        && ids.contains(&DevId { major: stat.stx_rdev_major, minor: stat.stx_rdev_minor })
+        && ids.contains(&DevId {
+            major: stat.stx_rdev_major,
+            minor: stat.stx_rdev_minor,
+        })
 }
 
 /// The other processes that have one of these block devices open, as far as this user may see.
@@ -186,14 +215,16 @@ fn processes(ids: &[DevId]) -> Vec<Process> {
     let mut found: Vec<Process> = other_processes()
         .into_iter()
         .filter(|pid| {
-            fs::read_dir(format!("/proc/{pid}/fd"))
-                .into_iter()
-                .flatten()
-                .any(|entry| entry.is_ok_and(|entry| is_open(&entry.path(), ids)))
+            fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().any(
+                |entry| entry.is_ok_and(|entry| is_open(&entry.path(), ids)),
+            )
         })
         .map(|pid| {
-            let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
-            let name = OsString::from_vec(name.strip_suffix(b"\n").unwrap_or(&name).to_vec());
+            let name =
+                fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+            let name = OsString::from_vec(
+                name.strip_suffix(b"\n").unwrap_or(&name).to_vec(),
+            );
             Process { pid, command: printable(&name) }
         })
         .collect();
@@ -221,7 +252,8 @@ mod tests {
             folders: vec![],
         };
         let of = |line: &str| mount_of(line.as_bytes(), &nodes);
-        let ext4 = "36 35 7:0 / /mnt/a\\040b rw,noatime shared:1 - ext4 /dev/loop0 rw";
+        let ext4 =
+            "36 35 7:0 / /mnt/a\\040b rw,noatime shared:1 - ext4 /dev/loop0 rw";
         assert_eq!(of(ext4).as_deref(), Some("/mnt/a b"));
         let btrfs = "36 35 0:40 /sub /mnt rw - btrfs /dev/loop0 rw";
         assert_eq!(of(btrfs).as_deref(), Some("/mnt"));
@@ -236,6 +268,9 @@ mod tests {
         users.mounts.push("/mnt".to_owned());
         users.processes.push(Process { pid: 7, command: "fio".to_owned() });
         assert!(users.are_lasting());
-        assert_eq!(users.describe(), "mounted on /mnt, open in fio (process 7)");
+        assert_eq!(
+            users.describe(),
+            "mounted on /mnt, open in fio (process 7)"
+        );
     }
 }

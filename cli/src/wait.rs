@@ -50,6 +50,9 @@ pub fn for_partitions(device: Device) {
     });
     if !ready {
         let node = device.node();
-        warn(&format!("{}: not all of its partitions have their nodes yet", node.display()));
+        warn(&format!(
+            "{}: not all of its partitions have their nodes yet",
+            node.display()
+        ));
     }
 }

@@ -33,7 +33,11 @@ const STUBBORN: u32 = 8;
 /// Attaches an image.
 pub fn run(args: &cli::Attach) -> Result<()> {
     let image = Image::open(&args.file, args.read_only)?;
-    let visible = image.visible(args.offset, args.size_limit, args.sector_size.unwrap_or(512))?;
+    let visible = image.visible(
+        args.offset,
+        args.size_limit,
+        args.sector_size.unwrap_or(512),
+    )?;
     let control = driver::choose(args.driver)?;
     if args.mapping == Mapping::On && !control.is_floop() {
         return Err(mapping::no_driver(&image.path)
@@ -43,7 +47,8 @@ pub fn run(args: &cli::Attach) -> Result<()> {
     let config = config(args, &image, &control, visible, &found)?;
     warn_of_sharing(&image, args, visible);
 
-    let (device, open) = configure(&control, &image, &config, args.sector_size)?;
+    let (device, open) =
+        configure(&control, &image, &config, args.sector_size)?;
     if control.is_floop() {
         set(args, device, &open).inspect_err(|_| {
             let _ = ioctl::clear(&open);
@@ -58,7 +63,8 @@ pub fn run(args: &cli::Attach) -> Result<()> {
         let mut attachment = verify(args, device, &open)?;
         if args.mapping == Mapping::On {
             let otherwise = "--mapping auto attaches it all the same";
-            attachment = mapping::wait_for(device, &args.file, Some(otherwise))?;
+            attachment =
+                mapping::wait_for(device, &args.file, Some(otherwise))?;
         }
         if args.partscan {
             wait::for_partitions(device);
@@ -67,7 +73,11 @@ pub fn run(args: &cli::Attach) -> Result<()> {
         warn_of_no_partitions(&image.path, &attachment, &found);
         if args.autoclear {
             holder::start(device, &open).map_err(|error| {
-                Error::os(&device.node(), "cannot leave a process that keeps it open", error)
+                Error::os(
+                    &device.node(),
+                    "cannot leave a process that keeps it open",
+                    error,
+                )
             })?;
         }
         if args.json {
@@ -88,8 +98,9 @@ pub fn run(args: &cli::Attach) -> Result<()> {
 /// Sets what the driver is not told by `LOOP_CONFIGURE`.
 fn set(args: &cli::Attach, device: Device, open: &File) -> Result<()> {
     if args.direct == Direct::Off {
-        ioctl::set_direct(open, false)
-            .map_err(|error| Error::os(&device.node(), "cannot turn direct I/O off", error))?;
+        ioctl::set_direct(open, false).map_err(|error| {
+            Error::os(&device.node(), "cannot turn direct I/O off", error)
+        })?;
     }
     // A module that does not map says nothing, and has nothing to turn off.
     let is_on = device.number_attribute("loop/mapping").map(|value| value != 0);
@@ -163,7 +174,10 @@ fn name(config: &mut Config, image: &Image) {
     let path = fs::canonicalize(&image.path).or_else(|_| absolute(&image.path));
     let path = path.unwrap_or_else(|_| image.path.clone());
     let room = config.info.lo_file_name.len() - 1;
-    for (to, from) in config.info.lo_file_name[..room].iter_mut().zip(path.as_os_str().as_bytes()) {
+    for (to, from) in config.info.lo_file_name[..room]
+        .iter_mut()
+        .zip(path.as_os_str().as_bytes())
+    {
         *to = *from;
     }
 }
@@ -203,10 +217,19 @@ fn configure(
             Ok(number) => number,
             Err(Errno::INTR | Errno::EXIST | Errno::AGAIN) => continue,
             Err(error) => {
-                return Err(Error::os(&control.path, "cannot get a free device", error));
+                return Err(Error::os(
+                    &control.path,
+                    "cannot get a free device",
+                    error,
+                ));
             }
         };
-        match take(Device { family: control.family, number }, image, config, sector_size)? {
+        match take(
+            Device { family: control.family, number },
+            image,
+            config,
+            sector_size,
+        )? {
             Try::Done(device, file) => return Ok((device, file)),
             Try::Again => claimed = 0,
             Try::Claimed => claimed += 1,
@@ -228,24 +251,35 @@ fn open_node(device: Device, read_only: bool) -> Result<Option<File>> {
     // The kernel has the device, but its node comes from udev, and that may take a while; until
     // then the name may be another device's.
     let settled = wait::until(wait::NODES, || {
-        opened = match OpenOptions::new().read(true).write(!read_only).open(&node) {
-            Ok(file) => {
-                let rdev = file.metadata().map(|metadata| DevId::from_stat(metadata.rdev()));
-                if rdev.ok() == device.id() {
-                    Ok(Some(file))
-                } else if device.exists() {
-                    return false;
-                } else {
-                    Ok(None)
+        opened =
+            match OpenOptions::new().read(true).write(!read_only).open(&node) {
+                Ok(file) => {
+                    let rdev = file
+                        .metadata()
+                        .map(|metadata| DevId::from_stat(metadata.rdev()));
+                    if rdev.ok() == device.id() {
+                        Ok(Some(file))
+                    } else if device.exists() {
+                        return false;
+                    } else {
+                        Ok(None)
+                    }
                 }
-            }
-            Err(error) if error.kind() == ErrorKind::NotFound && device.exists() => return false,
-            Err(error) => Err(error),
-        };
+                Err(error)
+                    if error.kind() == ErrorKind::NotFound
+                        && device.exists() =>
+                {
+                    return false;
+                }
+                Err(error) => Err(error),
+            };
         true
     });
     if !settled {
-        let id = device.id().map(|id| format!("{} {}", id.major, id.minor)).unwrap_or_default();
+        let id = device
+            .id()
+            .map(|id| format!("{} {}", id.major, id.minor))
+            .unwrap_or_default();
         let node = node.display();
         let cause = format!(
             "the kernel has this device, but its node has not appeared in {} seconds",
@@ -257,15 +291,28 @@ fn open_node(device: Device, read_only: bool) -> Result<Option<File>> {
     match opened {
         Ok(file) => Ok(file),
         Err(error) => match Errno::from_io_error(&error) {
-            Some(Errno::NOENT | Errno::NXIO | Errno::NODEV | Errno::BUSY | Errno::INTR) => Ok(None),
+            Some(
+                Errno::NOENT
+                | Errno::NXIO
+                | Errno::NODEV
+                | Errno::BUSY
+                | Errno::INTR,
+            ) => Ok(None),
             _ => Err(Error::os(&node, "cannot open", error)),
         },
     }
 }
 
 /// Tries to attach the image to one device that was free a moment ago.
-fn take(device: Device, image: &Image, config: &Config, sector_size: Option<u32>) -> Result<Try> {
-    let Some(file) = open_node(device, image.read_only)? else { return Ok(Try::Again) };
+fn take(
+    device: Device,
+    image: &Image,
+    config: &Config,
+    sector_size: Option<u32>,
+) -> Result<Try> {
+    let Some(file) = open_node(device, image.read_only)? else {
+        return Ok(Try::Again);
+    };
     match ioctl::configure(&file, config) {
         Ok(()) => Ok(Try::Done(device, file)),
         Err(Errno::BUSY) if device.is_attached() => Ok(Try::Again),
@@ -276,14 +323,23 @@ fn take(device: Device, image: &Image, config: &Config, sector_size: Option<u32>
 }
 
 /// Why the driver would not have it.
-fn refused(device: Device, image: &Image, sector_size: Option<u32>, error: Errno) -> Error {
-    let unsuitable = |cause: &str| Error::new(Exit::Unsuitable, &image.path, cause);
+fn refused(
+    device: Device,
+    image: &Image,
+    sector_size: Option<u32>,
+    error: Errno,
+) -> Error {
+    let unsuitable =
+        |cause: &str| Error::new(Exit::Unsuitable, &image.path, cause);
     match error {
         Errno::INVAL | Errno::NOTTY => {
             let kernel = uname().release().to_string_lossy().into_owned();
             if !has_configure(&kernel) {
-                let cause = format!("this kernel ({kernel}) is too old: it has no LOOP_CONFIGURE");
-                return Error::general(Exit::NoDriver, cause).hint("Linux 5.8 has it, and later");
+                let cause = format!(
+                    "this kernel ({kernel}) is too old: it has no LOOP_CONFIGURE"
+                );
+                return Error::general(Exit::NoDriver, cause)
+                    .hint("Linux 5.8 has it, and later");
             }
             match (sector_size, image.identity) {
                 (Some(size), _) if size > 512 => {
@@ -291,26 +347,39 @@ fn refused(device: Device, image: &Image, sector_size: Option<u32>, error: Errno
                         "this kernel can't give {} a sector size of {size}",
                         device.node().display()
                     );
-                    unsuitable(&cause).hint("4096 is the largest that every kernel can")
+                    unsuitable(&cause)
+                        .hint("4096 is the largest that every kernel can")
                 }
-                (_, Identity::Block(_)) => unsuitable("the driver refuses it as an image")
-                    .hint("is it a loop device that nothing is attached to?"),
+                (_, Identity::Block(_)) => unsuitable(
+                    "the driver refuses it as an image",
+                )
+                .hint("is it a loop device that nothing is attached to?"),
                 _ => unsuitable("the driver refuses it as an image")
                     .hint("its file system may not be able to serve one"),
             }
         }
         Errno::BADF | Errno::LOOP => {
-            let cause = format!("rests on {}, which would rest on it", device.node().display());
+            let cause = format!(
+                "rests on {}, which would rest on it",
+                device.node().display()
+            );
             unsuitable(&cause).hint("attach the file beneath instead")
         }
-        Errno::FBIG | Errno::OVERFLOW => unsuitable("is too large for a block device"),
-        error => Error::os(&image.path, &format!("cannot attach it to {device}"), error),
+        Errno::FBIG | Errno::OVERFLOW => {
+            unsuitable("is too large for a block device")
+        }
+        error => Error::os(
+            &image.path,
+            &format!("cannot attach it to {device}"),
+            error,
+        ),
     }
 }
 
 /// Whether a kernel of this release has `LOOP_CONFIGURE`, which came with 5.8.
 fn has_configure(release: &str) -> bool {
-    let mut parts = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+    let mut parts =
+        release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
     match (parts.next(), parts.next()) {
         (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= (5, 8),
         _ => true,
@@ -318,15 +387,20 @@ fn has_configure(release: &str) -> bool {
 }
 
 /// Looks at what came of it: the driver says nothing of a wish for direct I/O that it drops.
-fn verify(args: &cli::Attach, device: Device, open: &File) -> Result<Attachment> {
+fn verify(
+    args: &cli::Attach,
+    device: Device,
+    open: &File,
+) -> Result<Attachment> {
     let node = device.node();
-    let status =
-        ioctl::status(open).map_err(|error| Error::os(&node, "cannot look at it", error))?;
-    let attachment = device
-        .attachment()
-        .ok_or_else(|| Error::new(Exit::Failed, &node, "it is not in /sys as it should be"))?;
+    let status = ioctl::status(open)
+        .map_err(|error| Error::os(&node, "cannot look at it", error))?;
+    let attachment = device.attachment().ok_or_else(|| {
+        Error::new(Exit::Failed, &node, "it is not in /sys as it should be")
+    })?;
     if args.direct == Direct::On && status.lo_flags & ioctl::DIRECT_IO == 0 {
-        let why = dio::reason(&attachment, Some(Identity::of_attached(&status)));
+        let why =
+            dio::reason(&attachment, Some(Identity::of_attached(&status)));
         return Err(not_direct(&args.file, &why.unwrap_or_default()));
     }
     Ok(attachment)
@@ -334,7 +408,8 @@ fn verify(args: &cli::Attach, device: Device, open: &File) -> Result<Attachment>
 
 /// Says what of the image does not fill a sector at its end, and so can't be seen.
 fn warn_of_loss(image: &Path, attachment: &Attachment, visible: u64) {
-    let shown = attachment.size - attachment.size % attachment.sector_size.max(1);
+    let shown =
+        attachment.size - attachment.size % attachment.sector_size.max(1);
     let lost = visible.saturating_sub(shown);
     if lost > 0 {
         warn(&format!(
@@ -347,8 +422,14 @@ fn warn_of_loss(image: &Path, attachment: &Attachment, visible: u64) {
 }
 
 /// Says so if partitions were asked for and are on the image, and yet the kernel found none.
-fn warn_of_no_partitions(image: &Path, attachment: &Attachment, found: &[Finding]) {
-    let Some(table) = found.iter().find(|finding| finding.table) else { return };
+fn warn_of_no_partitions(
+    image: &Path,
+    attachment: &Attachment,
+    found: &[Finding],
+) {
+    let Some(table) = found.iter().find(|finding| finding.table) else {
+        return;
+    };
     if !attachment.partscan || !attachment.device.partitions().is_empty() {
         return;
     }
@@ -356,7 +437,10 @@ fn warn_of_no_partitions(image: &Path, attachment: &Attachment, found: &[Finding
         "the kernel found no partitions: are there any, and can it read that kind of table?"
             .to_owned()
     } else {
-        format!("the device has sectors of {}, so there are no partitions", attachment.sector_size)
+        format!(
+            "the device has sectors of {}, so there are no partitions",
+            attachment.sector_size
+        )
     };
     let name = printable(image.as_os_str());
     warn(&format!("{name}: holds {}, but {why}", table.describe()));

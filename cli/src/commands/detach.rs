@@ -61,7 +61,10 @@ pub fn run(args: &cli::Detach) -> Result<()> {
         Ok(())
     };
     if args.all {
-        for attachment in device::attached().into_iter().filter(|a| wanted(a.device, args.driver)) {
+        for attachment in device::attached()
+            .into_iter()
+            .filter(|a| wanted(a.device, args.driver))
+        {
             match detach(&attachment) {
                 // It went away by itself meanwhile: that is what was wanted.
                 Err(error) if error.exit == Exit::NotFound => {}
@@ -123,7 +126,9 @@ fn one(attachment: &Attachment, dry_run: bool) -> Result<Outcome> {
                 Ok(()) => break,
                 Err(Errno::INTR) => {}
                 Err(Errno::NXIO) => return Err(not_attached(&node)),
-                Err(error) => return Err(Error::os(&node, "cannot detach it", error)),
+                Err(error) => {
+                    return Err(Error::os(&node, "cannot detach it", error));
+                }
             }
         }
     }
@@ -139,7 +144,11 @@ fn await_end(attachment: &Attachment) -> State {
     if gone() {
         return State::Detached;
     }
-    let limit = if users::of(attachment.device).are_lasting() { Duration::ZERO } else { GRACE };
+    let limit = if users::of(attachment.device).are_lasting() {
+        Duration::ZERO
+    } else {
+        GRACE
+    };
     if wait::until(limit, gone) { State::Detached } else { State::Pending }
 }
 
@@ -156,7 +165,9 @@ fn announce(attachment: &Attachment, outcome: &Outcome) {
             } else {
                 format!("in use: {}", users.describe())
             };
-            format!("{device} is {who}; it will be detached when its last user closes it ({image})")
+            format!(
+                "{device} is {who}; it will be detached when its last user closes it ({image})"
+            )
         }
     });
 }

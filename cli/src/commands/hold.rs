@@ -25,19 +25,28 @@ pub fn run() -> Result<()> {
     let _ = setsid();
     let wrong = || {
         let cause = "hold: standard input is not an attached device";
-        Error::general(Exit::Usage, cause).hint("attach --autoclear starts it, nobody else")
+        Error::general(Exit::Usage, cause)
+            .hint("attach --autoclear starts it, nobody else")
     };
     let metadata = fs::metadata("/proc/self/fd/0").map_err(|_| wrong())?;
     let id = DevId::from_stat(metadata.rdev());
-    let name = id.sysfs().and_then(|folder| Some(folder.file_name()?.to_str()?.to_owned()));
-    let device: Device = name.and_then(|name| name.parse().ok()).ok_or_else(wrong)?;
+    let name = id
+        .sysfs()
+        .and_then(|folder| Some(folder.file_name()?.to_str()?.to_owned()));
+    let device: Device =
+        name.and_then(|name| name.parse().ok()).ok_or_else(wrong)?;
     let sequence = device.sequence();
     let start = Instant::now();
     let mut before: Vec<Process> = Vec::new();
-    while start.elapsed() < LIMIT && device.is_attached() && device.sequence() == sequence {
+    while start.elapsed() < LIMIT
+        && device.is_attached()
+        && device.sequence() == sequence
+    {
         sleep(PAUSE);
         let users = users::of(device);
-        if users.are_lasting() || users.processes.iter().any(|user| before.contains(user)) {
+        if users.are_lasting()
+            || users.processes.iter().any(|user| before.contains(user))
+        {
             break;
         }
         // Whoever only looks (udev does, at every new device) is no user.

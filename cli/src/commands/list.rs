@@ -75,14 +75,18 @@ fn row(attachment: &Attachment) -> [String; HEADER.len()] {
 fn mapped(attachment: &Attachment) -> String {
     match (&attachment.mapping, mapping::percent(attachment)) {
         (None, _) => "-".to_owned(),
-        (Some(mapping), Some(percent)) if mapping.is_on() && percent < 100 => format!("{percent}%"),
+        (Some(mapping), Some(percent)) if mapping.is_on() && percent < 100 => {
+            format!("{percent}%")
+        }
         (Some(mapping), _) => yes_no(mapping.is_on()).to_owned(),
     }
 }
 
 /// Sets rows in columns. The last column is as wide as it likes.
 fn table<const N: usize>(rows: &[[String; N]]) -> String {
-    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or_default();
+    let width = |column: usize| {
+        rows.iter().map(|row| row[column].len()).max().unwrap_or_default()
+    };
     let widths: Vec<usize> = (0..N).map(width).collect();
     let mut text = String::new();
     for row in rows {
@@ -106,7 +110,10 @@ mod tests {
     #[test]
     fn columns_line_up() {
         let row = |cells: [&str; 3]| cells.map(str::to_owned);
-        let text = table(&[row(["NAME", "SIZE", "FILE"]), row(["a", "16777216", "/x"])]);
+        let text = table(&[
+            row(["NAME", "SIZE", "FILE"]),
+            row(["a", "16777216", "/x"]),
+        ]);
         assert_eq!(text, "NAME     SIZE FILE\na    16777216 /x\n");
     }
 }

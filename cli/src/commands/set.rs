@@ -10,7 +10,9 @@ use crate::{mapping, output, target};
 /// Changes a device in use. Where it fails, the device is as it was.
 pub fn run(args: &cli::Set) -> Result<()> {
     let device = target::device(&args.device)?;
-    let find = || device.attachment().ok_or_else(|| target::not_attached(&args.device));
+    let find = || {
+        device.attachment().ok_or_else(|| target::not_attached(&args.device))
+    };
     let mut attachment = find()?;
     match (args.mapping, attachment.driver) {
         (Switch::Off, Driver::InTree) => {}
@@ -21,23 +23,32 @@ pub fn run(args: &cli::Set) -> Result<()> {
         }
         (Switch::Off, _) => {
             // A module that does not map has nothing to turn off.
-            if attachment.mapping.as_ref().is_some_and(|mapping| mapping.wanted) {
+            if attachment.mapping.as_ref().is_some_and(|mapping| mapping.wanted)
+            {
                 mapping::switch(device, false)?;
             }
             attachment = find()?;
         }
         (Switch::On, _) => {
-            let was_on = attachment.mapping.as_ref().is_some_and(|mapping| mapping.wanted);
+            let was_on = attachment
+                .mapping
+                .as_ref()
+                .is_some_and(|mapping| mapping.wanted);
             if !was_on {
                 mapping::switch(device, true)?;
             }
-            attachment = mapping::wait_for(device, &args.device, None).inspect_err(|_| {
-                if !was_on {
-                    // That it is gone meanwhile is in the error that there is.
-                    let _ = mapping::switch(device, false);
-                }
-            })?;
+            attachment = mapping::wait_for(device, &args.device, None)
+                .inspect_err(|_| {
+                    if !was_on {
+                        // That it is gone meanwhile is in the error that there is.
+                        let _ = mapping::switch(device, false);
+                    }
+                })?;
         }
     }
-    if args.json { output::print_json(&Details::of(&attachment, None)) } else { Ok(()) }
+    if args.json {
+        output::print_json(&Details::of(&attachment, None))
+    } else {
+        Ok(())
+    }
 }

@@ -8,7 +8,13 @@ use crate::{cli, output, target};
 /// Shows one device.
 pub fn run(args: &cli::Status) -> Result<()> {
     let device = target::device(&args.device)?;
-    let attachment = device.attachment().ok_or_else(|| target::not_attached(&args.device))?;
+    let attachment = device
+        .attachment()
+        .ok_or_else(|| target::not_attached(&args.device))?;
     let details = Details::of(&attachment, None);
-    if args.json { output::print_json(&details) } else { output::print(&details.lines()) }
+    if args.json {
+        output::print_json(&details)
+    } else {
+        output::print(&details.lines())
+    }
 }
