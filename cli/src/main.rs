@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `floop`: makes a file a block device, and takes it apart again.
+//! `floop`: attaches files as block devices and detaches them.
 //!
-//! It drives the floop module where that is loaded and the in-tree loop driver where it is not.
+//! It uses the floop module if that is loaded, otherwise the loop driver.
 //! `docs/command.md` describes its output and exit codes.
 
 mod cli;
@@ -11,6 +11,7 @@ mod device;
 mod dio;
 mod driver;
 mod error;
+mod free;
 mod holder;
 mod image;
 mod ioctl;
