@@ -9,39 +9,39 @@ use crate::size;
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  done
+  0  success
   1  the operation failed
-  2  wrong usage
-  3  no driver that could do it is loaded
+  2  usage error
+  3  no suitable driver is loaded
   4  the image or the device is in use
-  5  no permission
+  5  permission denied
   6  no such image or device, or nothing is attached to it
-  7  the image or the device can't be used like that";
+  7  the image or the device can't be used this way";
 
 const EXAMPLES: &str = "\
 Examples:
-  floop attach disk.img                   prints /dev/floop0 (or /dev/loop0)
-  floop attach --partscan disk.img        and its partitions: /dev/floop0p1, ...
-  floop status /dev/floop0                which driver, direct I/O or not and why
-  floop list                              every attached device
-  floop set /dev/floop0 --mapping off     I/O through the image's file system from now on
-  floop detach /dev/floop0                or: floop detach disk.img";
+  floop attach disk.img                 prints /dev/floop0 (or /dev/loop0)
+  floop attach --partscan disk.img      with partitions: /dev/floop0p1, ...
+  floop status /dev/floop0              driver, direct I/O, mapping, users
+  floop list                            all attached devices
+  floop set /dev/floop0 --mapping off   from now on through the file system
+  floop detach /dev/floop0              or: floop detach disk.img";
 
 const ATTACH_EXAMPLES: &str = "\
 Examples:
   dev=$(floop attach disk.img) && mkfs.ext4 \"$dev\"
   floop attach --partscan --read-only debian.iso
-  floop attach --offset 1M --size-limit 512M disk.img    one partition of an image
+  floop attach --offset 1M --size-limit 512M disk.img    one partition
   floop attach --direct on --sector-size 4096 disk.img   direct I/O or an error
-  floop attach --mapping on disk.img                     I/O past the file system or an error
-  floop attach --mapping off disk.img                    every I/O through the file system
-  floop attach --driver loop disk.img                    the loop driver, though floop is there";
+  floop attach --mapping on disk.img                     mapped or an error
+  floop attach --mapping off disk.img                    never mapped
+  floop attach --driver loop disk.img                    a loop device";
 
 const DETACH_EXAMPLES: &str = "\
 Examples:
   floop detach /dev/floop0        this device
-  floop detach disk.img           every device that this image is attached to
-  floop detach --all --dry-run    what --all would detach
+  floop detach disk.img           every device that has this image
+  floop detach --all --dry-run    show what --all would detach
   floop detach --all --driver floop";
 
 const STATUS_EXAMPLES: &str = "\
@@ -52,8 +52,8 @@ Examples:
 
 const SET_EXAMPLES: &str = "\
 Examples:
-  floop set /dev/floop0 --mapping off         every I/O through the image's file system
-  floop set floop0 --mapping on               past it again, or an error that says why not
+  floop set /dev/floop0 --mapping off   all I/O through the file system
+  floop set floop0 --mapping on         mapped again while that is safe
   floop set floop0 --mapping on --json | jq .mapped";
 
 const LIST_EXAMPLES: &str = "\
@@ -61,43 +61,46 @@ Examples:
   floop list
   floop list --json | jq -r '.devices[] | select(.direct | not) | .device'";
 
-/// Makes files block devices: floop's where the module is loaded, else the loop driver's.
+/// Attach files as block devices, with the floop module or the loop driver.
 #[derive(Debug, Parser)]
-#[command(version, max_term_width = 100, after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
+#[command(version, max_term_width = 80)]
+#[command(after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 #[command(arg_required_else_help = true, disable_help_subcommand = true)]
 pub struct Cli {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Make a file a block device; prints the device
+    /// Attach a file to a free device and print the device
     #[command(after_help = format!("{ATTACH_EXAMPLES}\n\n{EXIT_CODES}"))]
     Attach(Attach),
-    /// Take devices apart, by device or by image
+    /// Detach devices, given by device or by image
     #[command(after_help = format!("{DETACH_EXAMPLES}\n\n{EXIT_CODES}"))]
     Detach(Detach),
     /// List the attached devices of both drivers
     #[command(after_help = format!("{LIST_EXAMPLES}\n\n{EXIT_CODES}"))]
     List(List),
-    /// Say all there is to know about one device
+    /// Show everything about one device
     #[command(after_help = format!("{STATUS_EXAMPLES}\n\n{EXIT_CODES}"))]
     Status(Status),
     /// Change a device while it is in use
     #[command(after_help = format!("{SET_EXAMPLES}\n\n{EXIT_CODES}"))]
     Set(Set),
-    /// Keep the device on standard input open until it has a user; `attach --autoclear` starts it
+    /// Keep the device on standard input open until it has a user
+    ///
+    /// `attach --autoclear` starts it.
     #[command(hide = true)]
     Hold,
 }
 
-/// Which driver to attach with.
+/// The driver to attach with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DriverChoice {
-    /// floop where it is loaded or can be, else the loop driver
+    /// floop if it is loaded or can be, else the loop driver
     Auto,
     /// floop side by side: /dev/floopN
     Floop,
@@ -105,7 +108,7 @@ pub enum DriverChoice {
     Loop,
 }
 
-/// A driver's devices.
+/// The devices of one driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DriverFilter {
     /// Only /dev/floopN
@@ -114,10 +117,10 @@ pub enum DriverFilter {
     Loop,
 }
 
-/// Direct I/O to the image, or through the page cache.
+/// Direct or buffered I/O to the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Direct {
-    /// Direct wherever the image allows it
+    /// Direct if the image supports it
     Auto,
     /// Direct, or an error
     On,
@@ -125,14 +128,14 @@ pub enum Direct {
     Off,
 }
 
-/// I/O to the disk past the image's file system, or through it.
+/// Mapped I/O, which goes to the disk without the image's file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Mapping {
-    /// As the module's parameter "mapping" has it: past it wherever that is safe
+    /// As the module parameter "mapping" says (default: on)
     Auto,
-    /// Past it wherever that is safe, or an error if it never is
+    /// Mapped while that is safe; an error if it never is
     On,
-    /// Through it
+    /// All I/O through the file system
     Off,
 }
 
@@ -153,25 +156,32 @@ pub struct Attach {
     /// Attach it read-only
     #[arg(short, long)]
     pub read_only: bool,
-    /// Where in the image the device begins (bytes; K, M, G, KiB, KB, ...)
-    #[arg(short, long, default_value = "0", value_name = "SIZE", value_parser = size::parse)]
+    /// Offset into the image (in bytes, or with K, M, G, KiB, KB, ...)
+    #[arg(short, long, value_name = "SIZE", value_parser = size::parse)]
+    #[arg(default_value = "0")]
     pub offset: u64,
-    /// How much of the image the device shows [default: all]
-    #[arg(long, alias = "sizelimit", value_name = "SIZE", value_parser = size::parse)]
+    /// Maximum size of the device [default: the rest of the image]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    #[arg(alias = "sizelimit")]
     pub size_limit: Option<u64>,
-    /// Have the kernel look for partitions
+    /// Scan for partitions
     #[arg(short = 'P', long)]
     pub partscan: bool,
-    /// Sector size of the device [default: 512, or what direct I/O needs if the content allows]
-    #[arg(short = 'b', long, value_name = "SIZE", value_parser = size::parse_sector)]
+    /// Logical block size [default: 512, or what direct I/O needs if the
+    /// content allows it]
+    #[arg(short = 'b', long, value_name = "SIZE")]
+    #[arg(value_parser = size::parse_sector)]
     pub sector_size: Option<u32>,
     /// Direct I/O to the image
-    #[arg(long, value_enum, default_value_t = Direct::Auto, value_name = "WHEN")]
+    #[arg(long, value_enum, value_name = "WHEN")]
+    #[arg(default_value_t = Direct::Auto)]
     pub direct: Direct,
-    /// I/O to the disk past the image's file system; only floop does that
-    #[arg(long, value_enum, default_value_t = Mapping::Auto, value_name = "WHEN")]
+    /// Mapped I/O, to the disk without the image's file system (floop only)
+    #[arg(long, value_enum, value_name = "WHEN")]
+    #[arg(default_value_t = Mapping::Auto)]
     pub mapping: Mapping,
-    /// Detach by itself when the last user closes it; stays for its first user for a minute
+    /// Detach when the last user closes the device; the first user has a
+    /// minute to open it
     #[arg(long)]
     pub autoclear: bool,
     /// The driver to attach with
@@ -186,16 +196,16 @@ pub struct Attach {
 #[derive(Args, Debug)]
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(false))]
 pub struct Detach {
-    /// Devices (/dev/loop0, loop0), or images, whose every device is meant
+    /// Devices (/dev/loop0, loop0), or images: every device that has them
     #[arg(group = "what", value_name = "DEVICE|FILE")]
     pub targets: Vec<PathBuf>,
-    /// Every attached device, of both drivers
+    /// All attached devices of both drivers
     #[arg(long, group = "what")]
     pub all: bool,
-    /// With --all, only this driver's devices
+    /// With --all: only this driver's devices
     #[arg(long, value_enum, conflicts_with = "targets")]
     pub driver: Option<DriverFilter>,
-    /// Only say what would be detached
+    /// Only show what would be detached
     #[arg(short = 'n', long)]
     pub dry_run: bool,
     /// Print what was detached as JSON
@@ -206,7 +216,7 @@ pub struct Detach {
 /// `floop list`.
 #[derive(Args, Debug)]
 pub struct List {
-    /// Print them as JSON
+    /// Print the list as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -214,9 +224,9 @@ pub struct List {
 /// `floop status`.
 #[derive(Args, Debug)]
 pub struct Status {
-    /// The device: /dev/loop0, or just loop0
+    /// The device: /dev/loop0 or loop0
     pub device: PathBuf,
-    /// Print it as JSON
+    /// Print the device as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -224,9 +234,9 @@ pub struct Status {
 /// `floop set`.
 #[derive(Args, Debug)]
 pub struct Set {
-    /// The device: /dev/floop0, or just floop0
+    /// The device: /dev/floop0 or floop0
     pub device: PathBuf,
-    /// I/O to the disk past the image's file system where that is safe, or through it
+    /// Mapped I/O, to the disk without the image's file system
     #[arg(
         long,
         value_enum,

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What an image holds, as far as it says which sector size the image was made for.
+//! The image's content, as far as it determines the sector size.
 //!
-//! A partition table or file system that was made for 512-byte sectors can't be read through a
-//! device with larger ones, or comes out at the wrong place.
+//! A partition table or file system that was made for 512-byte sectors can't be
+//! read through a device with larger ones, or is found at the wrong place.
 
-/// How much of an image, from the device's first byte on, tells what it holds.
+/// How many bytes from the start of the device to look at.
 pub const SNIFF: usize = 68 * 1024;
 
-/// Something that an image holds.
+/// A recognized piece of content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What it is, with its article.
+    /// Its name, with an article.
     pub what: &'static str,
     /// The largest sector size that it works with.
     pub sector_size: u32,
@@ -19,13 +19,21 @@ pub struct Finding {
 }
 
 impl Finding {
+    fn table(what: &'static str, sector_size: u32) -> Self {
+        Self { what, sector_size, table: true }
+    }
+
+    fn other(what: &'static str, sector_size: u32) -> Self {
+        Self { what, sector_size, table: false }
+    }
+
     /// "a GPT made for 512-byte sectors".
     pub fn describe(&self) -> String {
         format!("{} made for {}-byte sectors", self.what, self.sector_size)
     }
 }
 
-/// Bytes of an image; what lies beyond its end is not there.
+/// The first bytes of an image. Reads beyond them find nothing.
 struct Bytes<'a>(&'a [u8]);
 
 impl Bytes<'_> {
@@ -57,7 +65,7 @@ impl Bytes<'_> {
     }
 }
 
-/// A sector size that a file system states, if it is one.
+/// The sector size in a superblock, if it is a valid one.
 fn stated(size: u32) -> Option<u32> {
     (size.is_power_of_two() && (512..=65536).contains(&size)).then_some(size)
 }
@@ -66,29 +74,21 @@ fn gpt(image: &Bytes) -> Option<Finding> {
     let sector_size = [512, 1024, 2048, 4096].into_iter().find(|size| {
         usize::try_from(*size).is_ok_and(|lba1| image.is(lba1, b"EFI PART"))
     })?;
-    Some(Finding { what: "a GPT", sector_size, table: true })
+    Some(Finding::table("a GPT", sector_size))
 }
 
-/// The sector size in a boot sector of the FAT kind, NTFS's included.
+/// A boot sector: FAT, exFAT or NTFS.
 fn fat(image: &Bytes) -> Option<Finding> {
     if !image.is(510, b"\x55\xaa") {
         return None;
     }
     if image.is(3, b"EXFAT   ") {
         let sector_size = stated(1_u32.checked_shl(image.byte(108).into())?)?;
-        return Some(Finding {
-            what: "an exFAT file system",
-            sector_size,
-            table: false,
-        });
+        return Some(Finding::other("an exFAT file system", sector_size));
     }
     let sector_size = stated(image.le16(11))?;
     if image.is(3, b"NTFS    ") {
-        return Some(Finding {
-            what: "an NTFS file system",
-            sector_size,
-            table: false,
-        });
+        return Some(Finding::other("an NTFS file system", sector_size));
     }
     let jump = matches!(image.byte(0), 0xeb | 0xe9);
     let cluster = image.byte(13);
@@ -97,14 +97,11 @@ fn fat(image: &Bytes) -> Option<Finding> {
     let media = image.byte(21);
     let sound =
         cluster.is_power_of_two() && reserved != 0 && (1..=2).contains(&tables);
-    (jump && sound && media >= 0xf0).then_some(Finding {
-        what: "a FAT file system",
-        sector_size,
-        table: false,
-    })
+    (jump && sound && media >= 0xf0)
+        .then_some(Finding::other("a FAT file system", sector_size))
 }
 
-/// A partition table of the DOS kind; one that only protects a GPT doesn't count.
+/// A DOS partition table; the protective one of a GPT doesn't count.
 fn mbr(image: &Bytes) -> Option<Finding> {
     if !image.is(510, b"\x55\xaa") || fat(image).is_some() {
         return None;
@@ -117,11 +114,7 @@ fn mbr(image: &Bytes) -> Option<Finding> {
         let kind = image.byte(entry + 4);
         used |= kind != 0 && kind != 0xee && image.le32(entry + 12) != 0;
     }
-    used.then_some(Finding {
-        what: "a DOS partition table",
-        sector_size: 512,
-        table: true,
-    })
+    used.then_some(Finding::table("a DOS partition table", 512))
 }
 
 fn ext(image: &Bytes) -> Option<Finding> {
@@ -129,28 +122,24 @@ fn ext(image: &Bytes) -> Option<Finding> {
         return None;
     }
     let sector_size = stated(1024_u32.checked_shl(image.le32(1024 + 24))?)?;
-    Some(Finding { what: "an ext file system", sector_size, table: false })
+    Some(Finding::other("an ext file system", sector_size))
 }
 
 fn xfs(image: &Bytes) -> Option<Finding> {
     let sector_size =
         image.is(0, b"XFSB").then(|| stated(image.be16(102)))??;
-    Some(Finding { what: "an XFS file system", sector_size, table: false })
+    Some(Finding::other("an XFS file system", sector_size))
 }
 
 fn btrfs(image: &Bytes) -> Option<Finding> {
     let sector_size = image
         .is(65600, b"_BHRfS_M")
         .then(|| stated(image.le32(65536 + 144)))??;
-    Some(Finding { what: "a Btrfs file system", sector_size, table: false })
+    Some(Finding::other("a Btrfs file system", sector_size))
 }
 
 fn iso9660(image: &Bytes) -> Option<Finding> {
-    let found = Finding {
-        what: "an ISO 9660 file system",
-        sector_size: 2048,
-        table: false,
-    };
+    let found = Finding::other("an ISO 9660 file system", 2048);
     image.is(32769, b"CD001").then_some(found)
 }
 
@@ -159,54 +148,41 @@ fn erofs(image: &Bytes) -> Option<Finding> {
     let size = image
         .is(1024, b"\xe2\xe1\xf5\xe0")
         .then(|| 1_u32.checked_shl(shift))??;
-    Some(Finding {
-        what: "an EROFS file system",
-        sector_size: stated(size)?,
-        table: false,
-    })
+    Some(Finding::other("an EROFS file system", stated(size)?))
 }
 
-/// A squashfs reads whatever sectors there are.
+/// squashfs works with any sector size.
 fn squashfs(image: &Bytes) -> Option<Finding> {
-    let found = Finding { what: "a squashfs", sector_size: 4096, table: false };
+    let found = Finding::other("a squashfs", 4096);
     image.is(0, b"hsqs").then_some(found)
 }
 
-/// Swap space, which is read and written in pages.
+/// Swap space, read and written in pages.
 fn swap(image: &Bytes) -> Option<Finding> {
-    let found = Finding { what: "swap space", sector_size: 4096, table: false };
+    let found = Finding::other("swap space", 4096);
     image.is(4086, b"SWAPSPACE2").then_some(found)
 }
 
 fn luks(image: &Bytes) -> Option<Finding> {
-    let found =
-        Finding { what: "a LUKS header", sector_size: 512, table: false };
+    let found = Finding::other("a LUKS header", 512);
     image.is(0, b"LUKS\xba\xbe").then_some(found)
 }
 
 fn lvm(image: &Bytes) -> Option<Finding> {
-    let found = Finding {
-        what: "an LVM physical volume",
-        sector_size: 512,
-        table: false,
-    };
+    let found = Finding::other("an LVM physical volume", 512);
     (0..4).any(|sector| image.is(sector * 512, b"LABELONE")).then_some(found)
 }
 
-/// A member of an array, whose superblock is at 0 or behind what was there before.
+/// A member of an md array: its superblock is at 0 or at 4096.
 fn md(image: &Bytes) -> Option<Finding> {
-    let found = Finding {
-        what: "a member of an md array",
-        sector_size: 512,
-        table: false,
-    };
+    let found = Finding::other("a member of an md array", 512);
     [0, 4096]
         .into_iter()
         .any(|at| image.is(at, b"\xfc\x4e\x2b\xa9"))
         .then_some(found)
 }
 
-/// Everything that is recognized in the first bytes of an image.
+/// Recognizes the content by the first bytes of an image.
 pub fn sniff(image: &[u8]) -> Vec<Finding> {
     let image = Bytes(image);
     [
@@ -218,7 +194,7 @@ pub fn sniff(image: &[u8]) -> Vec<Finding> {
     .collect()
 }
 
-/// Of what was found, the thing that needs the smallest sectors.
+/// The finding with the smallest sectors.
 pub fn smallest(found: &[Finding]) -> Option<Finding> {
     found.iter().copied().min_by_key(|finding| finding.sector_size)
 }
@@ -337,7 +313,7 @@ mod tests {
 
     #[test]
     fn the_smallest_counts() {
-        // An array's superblock leaves an older file system's where it is.
+        // An md superblock at 4096 doesn't overwrite an ext superblock.
         let ext = [(1024 + 24, &b"\x02"[..]), (1024 + 56, b"\x53\xef")];
         let found =
             sniff(&image(&[ext[0], ext[1], (4096, b"\xfc\x4e\x2b\xa9")]));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The drivers' devices, as sysfs shows them.
+//! The devices of both drivers, as sysfs shows them.
 //!
-//! Nothing here opens a device: an open and close of somebody else's device can detach it.
+//! Nothing here opens a device: opening and closing another process's device
+//! can detach it.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -16,7 +17,8 @@ use crate::mapping::Mapping;
 
 const SYSFS: &str = "/sys/block";
 
-/// Whose names a device has: floop's own, or the loop driver's (the in-tree one or the drop-in).
+/// Which names a device has: floop's own or the loop driver's (the in-tree
+/// driver or the drop-in).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Family {
     /// /dev/floopN, made by /dev/floop-control.
@@ -26,7 +28,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// The name of its devices, less the number; and of its module.
+    /// The prefix of its device names, and the name of its module.
     pub fn name(self) -> &'static str {
         match self {
             Self::Floop => "floop",
@@ -35,14 +37,14 @@ impl Family {
     }
 }
 
-/// Which code serves a device.
+/// The driver of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Driver {
     /// The floop module, side by side with the loop driver.
     Floop,
-    /// The floop module in the loop driver's place.
+    /// The floop module in place of the loop driver.
     DropIn,
-    /// The kernel's own loop driver.
+    /// The in-tree loop driver.
     InTree,
 }
 
@@ -70,7 +72,7 @@ impl fmt::Display for Driver {
 /// A device, attached or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Device {
-    /// Whose it is.
+    /// Which names it has.
     pub family: Family,
     /// Its number.
     pub number: u32,
@@ -88,7 +90,7 @@ impl FromStr for Device {
     fn from_str(name: &str) -> Result<Self, ()> {
         for family in [Family::Floop, Family::Loop] {
             if let Some(digits) = name.strip_prefix(family.name()) {
-                // "loop+1" and "loop01" are no device's name.
+                // No device is called "loop+1" or "loop01".
                 let number = digits.parse().map_err(|_| ())?;
                 let device = Self { family, number };
                 return if device.to_string() == name {
@@ -108,12 +110,12 @@ impl Device {
         Path::new("/dev").join(self.to_string())
     }
 
-    /// Its folder in sysfs.
+    /// Its directory in sysfs.
     pub fn sysfs(self) -> PathBuf {
         Path::new(SYSFS).join(self.to_string())
     }
 
-    /// An attribute in sysfs, less the newline at its end.
+    /// An attribute in sysfs, without the newline at its end.
     pub fn attribute(self, name: &str) -> Option<OsString> {
         read_attribute(&self.sysfs().join(name))
     }
@@ -137,7 +139,7 @@ impl Device {
         self.sysfs().join("loop/backing_file").exists()
     }
 
-    /// A number that changes whenever an image is attached or detached.
+    /// The disk sequence number, which changes with each attach and detach.
     pub fn sequence(self) -> Option<u64> {
         self.number_attribute("diskseq")
     }
@@ -147,7 +149,7 @@ impl Device {
         self.attribute("dev")?.to_str()?.parse().ok()
     }
 
-    /// The code that serves it.
+    /// Its driver.
     pub fn driver(self) -> Driver {
         if self.family == Family::Floop {
             return Driver::Floop;
@@ -166,7 +168,7 @@ impl Device {
         loop {
             let sequence = self.sequence();
             let attachment = self.attachment_if(sequence);
-            // Otherwise it may be the name of one image and the size of the next.
+            // Otherwise the attributes may be of two different attachments.
             if self.sequence() == sequence {
                 return attachment;
             }
@@ -197,7 +199,7 @@ impl Device {
         })
     }
 
-    /// Its partitions that the kernel knows, in order.
+    /// The partitions that the kernel has found, in order.
     pub fn partitions(self) -> Vec<Partition> {
         let mut found: Vec<_> = folders(&self.sysfs())
             .filter_map(|folder| {
@@ -226,44 +228,46 @@ impl Device {
     }
 }
 
-/// What is attached to a device, and how.
+/// An image attached to a device.
 #[derive(Clone, Debug)]
 pub struct Attachment {
     /// The device.
     pub device: Device,
-    /// The device's sequence number while it is this that is attached to it.
+    /// The disk sequence number of this attachment.
     pub sequence: Option<u64>,
-    /// The code that serves it.
+    /// Its driver.
     pub driver: Driver,
     /// The image, as the kernel names it.
     pub backing_file: PathBuf,
-    /// Where in the image the device begins.
+    /// The offset into the image.
     pub offset: u64,
-    /// How much of the image it may show at most; 0 is all.
+    /// The maximum size of the device; 0 for no limit.
     pub size_limit: u64,
-    /// How much it shows.
+    /// The size of the device.
     pub size: u64,
     /// Its logical block size.
     pub sector_size: u64,
     /// Whether it is read-only.
     pub read_only: bool,
-    /// Whether its last close detaches it.
+    /// Whether the last close detaches it.
     pub autoclear: bool,
-    /// Whether the kernel looks for partitions.
+    /// Whether the kernel scans for partitions.
     pub partscan: bool,
     /// Whether I/O to the image is direct.
     pub direct: bool,
-    /// What is mapped of it; `None` if its driver does not map.
+    /// The mapping; `None` if the driver doesn't map.
     pub mapping: Option<Mapping>,
 }
 
 impl Attachment {
-    /// Whether it is still this that is attached. If the device is open, it stays so.
+    /// Whether this is still attached. While the device is open that doesn't
+    /// change.
     pub fn is_current(&self) -> bool {
         self.device.is_attached() && self.device.sequence() == self.sequence
     }
 
-    /// The image's name, and whether the image was deleted (which the kernel says in the name).
+    /// The image's name, and whether the image was deleted, which the kernel
+    /// appends to the name.
     pub fn image(&self) -> (&Path, bool) {
         let name = self.backing_file.as_os_str().as_bytes();
         match name.strip_suffix(b" (deleted)") {
@@ -284,20 +288,20 @@ pub struct Partition {
     pub node: PathBuf,
     /// Its device number.
     pub id: DevId,
-    /// Where on the device it begins, in bytes.
+    /// Its offset on the device in bytes.
     pub start: u64,
     /// Its size in bytes.
     pub size: u64,
-    /// Its folder in sysfs.
+    /// Its directory in sysfs.
     pub sysfs: PathBuf,
 }
 
 /// A device number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DevId {
-    /// The driver's part.
+    /// The major number.
     pub major: u32,
-    /// The driver's own.
+    /// The minor number.
     pub minor: u32,
 }
 
@@ -307,7 +311,7 @@ impl DevId {
         Self { major: major(raw), minor: minor(raw) }
     }
 
-    /// From the kernel's own form, which `LOOP_GET_STATUS64` answers with.
+    /// From the encoding that `LOOP_GET_STATUS64` returns.
     pub fn from_kernel(raw: u64) -> Self {
         let part =
             |value: u64| u32::try_from(value & 0xffff_ffff).unwrap_or_default();
@@ -317,7 +321,7 @@ impl DevId {
         }
     }
 
-    /// The folder of this block device in sysfs, partitions included.
+    /// The directory of this block device or partition in sysfs.
     pub fn sysfs(self) -> Option<PathBuf> {
         fs::canonicalize(format!("/sys/dev/block/{self}")).ok()
     }
@@ -343,7 +347,7 @@ impl FromStr for DevId {
 
 fn read_attribute(path: &Path) -> Option<OsString> {
     let mut bytes = fs::read(path).ok()?;
-    // One newline is sysfs's; any other is the file name's.
+    // sysfs adds one newline; any other belongs to a file name.
     if bytes.last() == Some(&b'\n') {
         bytes.pop();
     }
@@ -357,7 +361,7 @@ fn folders(path: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     })
 }
 
-/// The version of the floop module that has the loop driver's place, if it has.
+/// The version of floop's drop-in for the loop driver, if it is loaded.
 pub fn drop_in_version() -> Option<String> {
     module_version(Family::Loop).filter(|version| version.starts_with("floop"))
 }
@@ -368,7 +372,7 @@ pub fn module_version(family: Family) -> Option<String> {
     Some(read_attribute(Path::new(&path))?.to_string_lossy().into_owned())
 }
 
-/// Every device that both drivers have, attached or not, in order.
+/// All devices of both drivers, attached or not, in order.
 pub fn all() -> Vec<Device> {
     let mut devices: Vec<Device> = fs::read_dir(SYSFS)
         .into_iter()
@@ -379,7 +383,7 @@ pub fn all() -> Vec<Device> {
     devices
 }
 
-/// Everything that is attached, in order of the devices.
+/// All attachments, in order of the devices.
 pub fn attached() -> Vec<Attachment> {
     all().into_iter().filter_map(Device::attachment).collect()
 }
@@ -415,7 +419,7 @@ mod tests {
     fn device_numbers() {
         assert_eq!("7:300".parse(), Ok(DevId { major: 7, minor: 300 }));
         assert_eq!("7".parse::<DevId>(), Err(()));
-        // Twelve bits of the minor number are above the major one.
+        // Twelve bits of the minor number are above the major number.
         assert_eq!(
             DevId::from_kernel(0x0010_072c),
             DevId { major: 7, minor: 300 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Direct I/O: whether an image allows it, and if not, why not.
+//! Direct I/O: whether an image supports it, and why not.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -15,28 +15,30 @@ use crate::content::{Finding, smallest};
 use crate::device::{Attachment, DevId, Driver};
 use crate::image::{Identity, content_of, size_of, visible};
 
-/// The smallest sector there is.
+/// The smallest sector size.
 const SECTOR: u32 = 512;
-/// The largest that every kernel can give a device.
+/// The largest sector size that every kernel supports.
 const LARGEST: u32 = 4096;
 
-/// What a file's offsets and lengths must be a multiple of in direct I/O; `None` if it has none.
+/// The alignment of offsets and lengths for direct I/O to a file; `None` if
+/// there is no direct I/O to it.
 pub fn alignment(file: &File) -> Option<u32> {
     let direct = open_direct(file)?;
     let alignment = stated_alignment(file)?;
     reads(&direct, alignment).then_some(alignment)
 }
 
-/// The same, as the file system says it.
+/// The same, as the file system reports it.
 fn stated_alignment(file: &File) -> Option<u32> {
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::DIOALIGN;
     let stat = statx(file, c"", AtFlags::EMPTY_PATH, wanted).ok()?;
     if stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0 {
-        // Zeros say that there is none on this very file: it is encrypted, say.
+        // Zero means no direct I/O to this file, because it is encrypted for
+        // example.
         return (stat.stx_dio_mem_align != 0)
             .then(|| stat.stx_dio_offset_align.max(SECTOR));
     }
-    // Many file systems don't say. Then it is the sector size of the disk that they are on.
+    // Many file systems don't report it. Take the sector size of their disk.
     let mode = FileType::from_raw_mode(stat.stx_mode.into());
     let disk = if mode == FileType::BlockDevice {
         DevId { major: stat.stx_rdev_major, minor: stat.stx_rdev_minor }
@@ -46,14 +48,15 @@ fn stated_alignment(file: &File) -> Option<u32> {
     Some(sector_size_of(disk).unwrap_or(SECTOR))
 }
 
-/// The file for direct I/O, if it can be opened for that at all.
+/// Opens the file for direct I/O, if that is possible.
 fn open_direct(file: &File) -> Option<File> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let flags = i32::try_from(OFlags::DIRECT.bits()).ok()?;
     OpenOptions::new().read(true).custom_flags(flags).open(path).ok()
 }
 
-/// Whether direct I/O is more than a promise: overlayfs makes it for file systems that have none.
+/// Whether a direct read works. overlayfs accepts `O_DIRECT` even if the file
+/// system below has no direct I/O.
 fn reads(direct: &File, alignment: u32) -> bool {
     let len = usize::try_from(alignment.next_power_of_two())
         .unwrap_or(4096)
@@ -67,7 +70,7 @@ fn reads(direct: &File, alignment: u32) -> bool {
     }
 }
 
-/// The logical block size of a disk, or of the disk that a partition is on.
+/// The logical block size of a disk, or of a partition's disk.
 fn sector_size_of(disk: DevId) -> Option<u32> {
     let folder = disk.sysfs()?;
     let read = |folder: &Path| -> Option<u32> {
@@ -78,18 +81,18 @@ fn sector_size_of(disk: DevId) -> Option<u32> {
     read(&folder).or_else(|| read(folder.parent()?))
 }
 
-/// What there is to know about an image before it is attached.
+/// What the plan depends on.
 #[derive(Debug)]
 pub struct Facts {
-    /// Its direct-I/O alignment, if it has direct I/O.
+    /// The image's direct I/O alignment, if it has direct I/O.
     pub alignment: Option<u32>,
-    /// Where in it the device begins.
+    /// The device's offset into the image.
     pub offset: u64,
-    /// How much of it the device shows.
+    /// The device's size.
     pub visible: u64,
-    /// What in it needs the smallest sectors.
+    /// The content with the smallest sectors.
     pub made_for: Option<Finding>,
-    /// Whether the user asked for direct I/O in so many words.
+    /// Whether the user asked for direct I/O explicitly.
     pub asked: bool,
 }
 
@@ -98,7 +101,7 @@ pub struct Facts {
 pub struct Plan {
     /// The sector size to ask for.
     pub sector_size: u32,
-    /// Why I/O can't be direct, if it can't.
+    /// Why I/O can't be direct.
     pub obstacle: Option<String>,
 }
 
@@ -106,17 +109,20 @@ const NO_DIRECT_IO: &str = "the image's file system has no direct I/O for it";
 
 fn offset_obstacle(offset: u64, alignment: u32) -> String {
     format!(
-        "the offset {offset} is not a multiple of {alignment}, the direct I/O alignment of the image"
+        "the offset {offset} is not a multiple of {alignment}, the direct I/O \
+         alignment of the image"
     )
 }
 
 fn sector_obstacle(sector: u64, alignment: u32) -> String {
     format!(
-        "the sector size {sector} is smaller than {alignment}, the direct I/O alignment of the image"
+        "the sector size {sector} is smaller than {alignment}, the direct I/O \
+         alignment of the image"
     )
 }
 
-/// Chooses the sector size, so that I/O can be direct unless that would break what the image holds.
+/// Chooses a sector size with which I/O can be direct, unless the content would
+/// not be readable with it.
 pub fn plan(facts: &Facts, sector_size: Option<u32>) -> Plan {
     let buffered = |why: String| Plan {
         sector_size: sector_size.unwrap_or(SECTOR),
@@ -143,36 +149,39 @@ pub fn plan(facts: &Facts, sector_size: Option<u32>) -> Plan {
     Plan { sector_size: wanted, obstacle: None }
 }
 
-/// Why not to choose sectors as large as the alignment: they would break what the image holds.
+/// Why the sector size can't be raised to the alignment.
 fn keeps_small_sectors(facts: &Facts, alignment: u32) -> Option<String> {
     if !alignment.is_power_of_two() || alignment > LARGEST {
         return Some(format!(
-            "direct I/O on this image needs {alignment}-byte sectors, which not every kernel has"
+            "direct I/O on this image needs {alignment}-byte sectors, which \
+             not every kernel has"
         ));
     }
     match facts.made_for {
         Some(finding) if finding.sector_size < alignment => {
             return Some(format!(
-                "direct I/O on this image needs {alignment}-byte sectors, but it holds {}",
+                "direct I/O on this image needs {alignment}-byte sectors, but \
+                 it holds {}",
                 finding.describe()
             ));
         }
-        // What is written to a blank image is found elsewhere only in sectors of 512 bytes.
+        // What is written to a blank image is portable only with 512-byte
+        // sectors.
         None if alignment > SECTOR && !facts.asked => {
             return Some(format!(
-                "direct I/O on this image needs {alignment}-byte sectors, and it holds nothing \
-                 known to be made for them"
+                "direct I/O on this image needs {alignment}-byte sectors, and \
+                 it holds nothing known to be made for them"
             ));
         }
         _ => {}
     }
-    // What doesn't fill the smallest sector can't be seen either way.
+    // A tail smaller than the smallest sector is lost either way.
     let sectors = facts.visible - facts.visible % u64::from(SECTOR);
     let tail = sectors % u64::from(alignment);
     (alignment > SECTOR && tail != 0).then(|| {
         format!(
-            "direct I/O on this image needs {alignment}-byte sectors, and its last {tail} bytes \
-             would be lost"
+            "direct I/O on this image needs {alignment}-byte sectors, and its \
+             last {tail} bytes would be lost"
         )
     })
 }
@@ -186,7 +195,7 @@ pub fn reason(
         return None;
     }
     if attachment.driver != Driver::InTree {
-        // The module knows.
+        // The module reports its own reason.
         let said = attachment.device.attribute("loop/dio_reason");
         let mut why = said.map_or_else(
             || "the module does not say".to_owned(),
@@ -205,7 +214,7 @@ pub fn reason(
     })
 }
 
-/// Opens the image of a device by its name, if that is still its name.
+/// Opens the image of a device by its name, if that still names the image.
 fn reopen(
     attachment: &Attachment,
     identity: Option<Identity>,
@@ -217,7 +226,7 @@ fn reopen(
     let failed = |error: io::Error| {
         format!("the image: {}", crate::error::reason(&error))
     };
-    // Whatever it is by now, it must not make us wait.
+    // Don't open another file under that name: a FIFO would block.
     let metadata = fs::metadata(path).map_err(failed)?;
     if identity.is_some_and(|identity| identity != Identity::of(&metadata)) {
         return Err("the image's name now belongs to another file".to_owned());
@@ -225,7 +234,7 @@ fn reopen(
     File::open(path).map_err(failed)
 }
 
-/// Why the sectors of an attached image were kept smaller than direct I/O needs, if they were.
+/// Why an attached image has smaller sectors than direct I/O needs.
 fn kept(file: &File, attachment: &Attachment) -> Option<String> {
     let alignment = alignment(file)?;
     if attachment.offset % u64::from(alignment) != 0
@@ -244,7 +253,7 @@ fn kept(file: &File, attachment: &Attachment) -> Option<String> {
     keeps_small_sectors(&facts, alignment)
 }
 
-/// The in-tree driver drops the wish for direct I/O without a word, so it is found out again.
+/// Finds the reason again, because the in-tree driver doesn't report it.
 fn in_tree_reason(file: &File, attachment: &Attachment) -> String {
     let Some(alignment) = alignment(file) else {
         return NO_DIRECT_IO.to_owned();
@@ -260,7 +269,7 @@ fn in_tree_reason(file: &File, attachment: &Attachment) -> String {
     "it was not asked for".to_owned()
 }
 
-/// Whether to ask the in-tree driver for direct I/O, given what was asked for and the plan.
+/// Whether to ask the in-tree driver for direct I/O.
 pub fn asks(direct: Direct, plan: &Plan) -> bool {
     direct != Direct::Off && plan.obstacle.is_none()
 }
@@ -326,7 +335,7 @@ mod tests {
             "{}",
             why(&p)
         );
-        // Who asks for large sectors gets them.
+        // An explicit sector size wins.
         assert_eq!(why(&plan(&facts, Some(4096))), "direct");
         facts.made_for = Some(Finding { sector_size: 4096, ..GPT });
         assert_eq!(why(&plan(&facts, None)), "direct");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which driver to attach with.
+//! Choosing the driver to attach with.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -13,10 +13,10 @@ use crate::cli::DriverChoice;
 use crate::device::{self, Family};
 use crate::error::{Error, Exit, Result};
 
-/// A driver that is there, by its control node.
+/// A loaded driver, by its control node.
 #[derive(Debug)]
 pub struct Control {
-    /// Whose devices it makes.
+    /// The devices that it makes.
     pub family: Family,
     /// The control node's path.
     pub path: PathBuf,
@@ -25,7 +25,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Whether the floop module answers, under its own name or the loop driver's.
+    /// Whether it is floop, under its own name or the loop driver's.
     pub fn is_floop(&self) -> bool {
         self.family == Family::Floop || device::drop_in_version().is_some()
     }
@@ -37,7 +37,7 @@ fn control_path(family: Family) -> PathBuf {
 
 /// Opens a driver's control node; `None` if the driver is not loaded.
 ///
-/// Where udev or devtmpfs made the node ahead of the module, this open is what loads it.
+/// If the node was made ahead of the module, opening it loads the module.
 fn open(family: Family) -> Result<Option<Control>> {
     let path = control_path(family);
     match OpenOptions::new().read(true).write(true).open(&path) {
@@ -54,12 +54,12 @@ fn is_absent(error: &io::Error) -> bool {
     )
 }
 
-/// Asks modprobe for a driver's module, quietly, and within the machine's blacklist.
+/// Loads a driver's module with modprobe, respecting the blacklist.
 fn modprobe(family: Family) {
     if !geteuid().is_root() {
         return;
     }
-    // Whether it worked shows when the control node is opened.
+    // Opening the control node shows whether it worked.
     let _ = Command::new("modprobe")
         .args(["--quiet", "--use-blacklist", family.name()])
         .stdin(Stdio::null())
@@ -76,14 +76,14 @@ fn open_or_load(family: Family) -> Result<Option<Control>> {
     open(family)
 }
 
-/// Finds the driver that was asked for, loading it if need be.
+/// Opens the control node of the chosen driver and loads the driver if needed.
 pub fn choose(choice: DriverChoice) -> Result<Control> {
     let found = match choice {
         DriverChoice::Floop => open_or_load(Family::Floop)?,
         DriverChoice::Loop => open_or_load(Family::Loop)?,
         DriverChoice::Auto => match open(Family::Floop)? {
             Some(control) => Some(control),
-            // The drop-in is floop: no reason to load it a second time.
+            // The drop-in is floop: don't load it a second time.
             None if device::drop_in_version().is_some() => open(Family::Loop)?,
             None => match open_or_load(Family::Floop)? {
                 Some(control) => Some(control),
@@ -108,9 +108,15 @@ fn absent(choice: DriverChoice) -> Error {
         .hint("load one as root: modprobe floop, or modprobe loop"),
         DriverChoice::Floop => Error::general(
             Exit::NoDriver,
-            format_args!("no floop driver: {} is not there", node(Family::Floop)),
+            format_args!(
+                "no floop driver: {} is not there",
+                node(Family::Floop)
+            ),
         )
-        .hint("load it as root (modprobe floop), or use the loop driver (--driver loop)"),
+        .hint(
+            "load it as root (modprobe floop), or use the loop driver \
+             (--driver loop)",
+        ),
         DriverChoice::Loop => Error::general(
             Exit::NoDriver,
             format_args!("no loop driver: {} is not there", node(Family::Loop)),

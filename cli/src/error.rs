@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What can go wrong, and the exit code each of it has.
+//! Errors and their exit codes.
 
 use std::fmt;
 use std::io;
@@ -10,22 +10,22 @@ use rustix::io::Errno;
 
 use crate::text::printable;
 
-/// The exit codes of the command. They are part of its interface: see `docs/command.md`.
+/// The exit codes, which are part of the interface: see `docs/command.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// The operation failed for a reason that has no code of its own.
+    /// A failure without a code of its own.
     Failed = 1,
-    /// The command line is wrong. clap uses the same number.
+    /// The command line is wrong. clap uses the same code.
     Usage = 2,
-    /// No driver is loaded that could do it.
+    /// No suitable driver is loaded.
     NoDriver = 3,
     /// The image or the device is in use.
     Busy = 4,
-    /// The caller may not do that.
+    /// Permission denied.
     Permission = 5,
-    /// There is no such image or device, or nothing is attached to it.
+    /// No such image or device, or nothing is attached to it.
     NotFound = 6,
-    /// The image or device is there, but can't be used like that.
+    /// The image or the device can't be used this way.
     Unsuitable = 7,
 }
 
@@ -35,19 +35,19 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// A failure: what happened to what, why, and what to do about it.
+/// An error: the subject, the cause and a hint.
 #[derive(Debug)]
 pub struct Error {
-    /// The code that the process ends with.
+    /// The exit code.
     pub exit: Exit,
-    /// "NAME: the cause".
+    /// "SUBJECT: CAUSE".
     message: String,
-    /// The way out, where there is one.
+    /// What the user can do about it.
     hint: Option<String>,
 }
 
 impl Error {
-    /// A failure of `subject` (a file, a device) because of `cause`.
+    /// An error about `subject`, a file or a device.
     pub fn new(exit: Exit, subject: &Path, cause: impl fmt::Display) -> Self {
         Self {
             exit,
@@ -56,19 +56,19 @@ impl Error {
         }
     }
 
-    /// A failure that is nobody's in particular.
+    /// An error without a subject.
     pub fn general(exit: Exit, cause: impl fmt::Display) -> Self {
         Self { exit, message: cause.to_string(), hint: None }
     }
 
-    /// Adds the way out.
+    /// Adds a hint.
     #[must_use]
     pub fn hint(mut self, hint: impl fmt::Display) -> Self {
         self.hint = Some(hint.to_string());
         self
     }
 
-    /// What the kernel said when asked to do `doing` to `subject`.
+    /// A failed system call on `subject`; `doing` says what couldn't be done.
     pub fn os(
         subject: &Path,
         doing: &str,
@@ -99,7 +99,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// The exit code of a system call's error.
+/// The exit code for a system call's error.
 fn exit_of(error: &io::Error) -> Exit {
     match Errno::from_io_error(error) {
         Some(Errno::PERM | Errno::ACCESS) => Exit::Permission,
@@ -111,7 +111,7 @@ fn exit_of(error: &io::Error) -> Exit {
     }
 }
 
-/// The text of a system call's error, without the "(os error N)" that Rust adds.
+/// The text of a system call's error, without the "(os error N)" of Rust.
 pub fn reason(error: &io::Error) -> String {
     let mut text = error.to_string();
     if let Some(at) = text.find(" (os error ") {
@@ -127,7 +127,7 @@ pub fn reason(error: &io::Error) -> String {
     text
 }
 
-/// The result of everything here that can fail.
+/// The result of whatever can fail here.
 pub type Result<T> = std::result::Result<T, Error>;
 
 #[cfg(test)]

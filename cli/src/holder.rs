@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `attach --autoclear`: the device stays until it has had its first user.
+//! `attach --autoclear`: the process that keeps the device for its first user.
 //!
-//! The kernel detaches such a device when its last user closes it, and after `floop attach` that
-//! would be `floop attach`. So a process stays behind that has the device open, until somebody
-//! else uses it, and a minute at most.
+//! The kernel detaches such a device when its last user closes it, and that
+//! would be `floop attach` itself. So a process, `floop hold`, stays behind and
+//! has the device open until another process uses it, for a minute at most.
 //!
-//! systemd ends whatever is left of a service when the service ends. So the process that
-//! `floop attach` leaves behind in one is a service of its own.
+//! When a service ends, systemd ends the processes left in it. In a service
+//! `floop hold` is therefore a service of its own.
 
 use std::env::current_exe;
 use std::fs::{self, File};
@@ -23,10 +23,10 @@ use crate::device::{DevId, Device};
 use crate::output::warn;
 use crate::users;
 
-/// The name of the subcommand, by which the process is known.
+/// The subcommand, by which the process is found.
 const SUBCOMMAND: &str = "hold";
 
-/// Leaves a process behind that keeps the device open.
+/// Starts the process.
 pub fn start(device: Device, open: &File) -> io::Result<()> {
     if let Some(service) =
         service(&fs::read_to_string("/proc/self/cgroup").unwrap_or_default())
@@ -35,8 +35,8 @@ pub fn start(device: Device, open: &File) -> io::Result<()> {
             return Ok(());
         }
         warn(&format!(
-            "{}: is detached when {service} ends, unless it is in use by then: systemd-run could \
-             not leave a process that keeps it open",
+            "{}: is detached when {service} ends, unless it is in use by then: \
+             systemd-run could not start a process that keeps it open",
             device.node().display()
         ));
     }
@@ -51,7 +51,7 @@ pub fn start(device: Device, open: &File) -> io::Result<()> {
         .map(drop)
 }
 
-/// The same as a service of its own; whether it has the device open now.
+/// Starts the process as a service; returns whether it has the device open.
 fn start_service(device: Device) -> io::Result<bool> {
     let node = device.node();
     let node = node.display();
@@ -66,7 +66,8 @@ fn start_service(device: Device) -> io::Result<bool> {
             "--no-ask-password",
             "--service-type=exec",
         ])
-        // Or it would wait for the boot to be done, which may wait for this device.
+        // The default dependencies wait for the boot, which may need this
+        // device.
         .arg("--property=DefaultDependencies=no")
         .arg(format!("--property=StandardInput=file:{node}"))
         .arg(format!("--description=Keep {node} for its first user"))
@@ -79,14 +80,14 @@ fn start_service(device: Device) -> io::Result<bool> {
         .map(|status| status.success())
 }
 
-/// The path of a control group that systemd made, in a line of /proc/PID/cgroup.
+/// The path of systemd's control group in a line of /proc/PID/cgroup.
 fn path_of(line: &str) -> Option<&str> {
     let path =
         line.split_once("::").or_else(|| line.split_once(":name=systemd:"));
     path.map(|(_, path)| path)
 }
 
-/// The service of systemd that a process is part of, by its /proc/PID/cgroup.
+/// The systemd service of a process, from its /proc/PID/cgroup.
 fn service(cgroups: &str) -> Option<&str> {
     let is_unit = |name: &&str| {
         [".service", ".scope", ".slice"]
@@ -97,7 +98,7 @@ fn service(cgroups: &str) -> Option<&str> {
     unit.ends_with(".service").then_some(unit)
 }
 
-/// Ends the processes left behind for a device, for it is to be detached.
+/// Ends the processes that hold a device.
 pub fn end(device: Device) {
     let Some(id) = device.id() else { return };
     for number in users::other_processes() {
@@ -105,13 +106,13 @@ pub fn end(device: Device) {
         else {
             continue;
         };
-        // First the handle, then the look: the number may be another process's by then.
+        // The PID may be reused at any time: check again after pidfd_open().
         if is_ours(number, id) {
             let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else {
                 continue;
             };
             if is_ours(number, id) {
-                // Nothing to be done about one that has just ended.
+                // It may just have ended.
                 let _ = pidfd_send_signal(process, Signal::TERM);
             }
         }
@@ -139,7 +140,8 @@ mod tests {
             service("0::/system.slice/a.service/payload\n"),
             Some("a.service")
         );
-        let terminal = "0::/user.slice/user-1.slice/user@1.service/app.slice/terminal-1.scope\n";
+        let terminal = "0::/user.slice/user-1.slice/user@1.service/app.slice/\
+                        terminal-1.scope\n";
         assert_eq!(service(terminal), None);
         assert_eq!(
             service("0::/user.slice/user-0.slice/session-3.scope\n"),

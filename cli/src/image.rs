@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The image: the file that becomes a block device.
+//! The image: the file behind a device.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Seek, SeekFrom};
@@ -15,17 +15,18 @@ use crate::ioctl::Info;
 use crate::output::warn;
 use crate::text::{count, printable};
 
-/// What makes two names the same image.
+/// Identifies an image independent of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Identity {
-    /// A regular file: its file system's device number and its inode.
+    /// A regular file: the device number of its file system and its inode
+    /// number.
     File(DevId, u64),
-    /// A block device, whatever its node.
+    /// A block device, by its device number.
     Block(DevId),
 }
 
 impl Identity {
-    /// Of a file that was looked at.
+    /// From a file's metadata.
     pub fn of(metadata: &Metadata) -> Self {
         if metadata.file_type().is_block_device() {
             Self::Block(DevId::from_stat(metadata.rdev()))
@@ -34,7 +35,7 @@ impl Identity {
         }
     }
 
-    /// Of what the driver says is attached.
+    /// From the driver's status.
     pub fn of_attached(info: &Info) -> Self {
         if info.lo_rdevice != 0 {
             Self::Block(DevId::from_kernel(info.lo_rdevice))
@@ -44,14 +45,14 @@ impl Identity {
     }
 }
 
-/// An image, open.
+/// An open image.
 #[derive(Debug)]
 pub struct Image {
-    /// Its name as given.
+    /// The name as given.
     pub path: PathBuf,
     /// The open file.
     pub file: File,
-    /// Whether it is open for reading only, asked for or not.
+    /// Whether it is open read-only, requested or not.
     pub read_only: bool,
     /// Which file it is.
     pub identity: Identity,
@@ -59,7 +60,8 @@ pub struct Image {
     pub size: u64,
 }
 
-/// Why something that is neither a regular file nor a block device can't be an image.
+/// Why a file can't be an image: it is neither a regular file nor a block
+/// device.
 fn unsuitable(metadata: &Metadata) -> Option<&'static str> {
     let kind = metadata.file_type();
     if kind.is_file() || kind.is_block_device() {
@@ -84,19 +86,20 @@ fn open_error(path: &Path, error: io::Error) -> Error {
             path,
             format_args!("cannot open for writing: {}", reason(&error)),
         )
-        .hint("is it immutable (lsattr)? --read-only attaches it all the same"),
+        .hint("is it immutable (lsattr)? --read-only attaches it anyway"),
         Some(Errno::TXTBSY) => {
             Error::new(Exit::Busy, path, "is a program that is running")
-                .hint("--read-only attaches it all the same")
+                .hint("--read-only attaches it anyway")
         }
         _ => Error::os(path, "cannot open", error),
     }
 }
 
 impl Image {
-    /// Opens an image; for reading only if it can't be written, as losetup does.
+    /// Opens an image; read-only if it can't be opened for writing, as losetup
+    /// does.
     pub fn open(path: &Path, read_only: bool) -> Result<Self> {
-        // A pipe must not be opened before it is known not to be one.
+        // Check the type first: opening a FIFO would block.
         let metadata =
             fs::metadata(path).map_err(|error| open_error(path, error))?;
         if let Some(cause) = unsuitable(&metadata) {
@@ -130,15 +133,16 @@ impl Image {
                 Err(error) => return Err(open_error(path, error)),
             }
         };
-        let failed = |error| Error::os(path, "cannot find out its size", error);
+        let failed =
+            |error| Error::os(path, "cannot determine its size", error);
         let identity = Identity::of(&file.metadata().map_err(failed)?);
         let size = (&file).seek(SeekFrom::End(0)).map_err(failed)?;
         Ok(Self { path: path.to_owned(), file, read_only, identity, size })
     }
 
-    /// How much of it a device with this offset and size limit shows, to the byte.
+    /// The bytes of the image between the offset and the size limit or the end.
     ///
-    /// That it shows nothing is an error.
+    /// Less than a sector is an error.
     pub fn visible(
         &self,
         offset: u64,
@@ -171,7 +175,7 @@ impl Image {
         Ok(visible)
     }
 
-    /// What the image holds from `offset` on.
+    /// The image's content from `offset` on.
     pub fn content(&self, offset: u64) -> Vec<Finding> {
         content_of(&self.file, offset)
     }
@@ -182,7 +186,7 @@ pub fn size_of(mut file: &File) -> Option<u64> {
     file.seek(SeekFrom::End(0)).ok()
 }
 
-/// How much of `size` bytes is left after an offset and under a limit, where 0 is none.
+/// The bytes of an image of `size` between the offset and the limit or the end.
 pub fn visible(size: u64, offset: u64, size_limit: Option<u64>) -> u64 {
     let rest = size.saturating_sub(offset);
     match size_limit {
@@ -191,7 +195,7 @@ pub fn visible(size: u64, offset: u64, size_limit: Option<u64>) -> u64 {
     }
 }
 
-/// What a file holds from `offset` on. What can't be read holds nothing known.
+/// A file's content from `offset` on. What can't be read counts as unknown.
 pub fn content_of(file: &File, offset: u64) -> Vec<Finding> {
     let mut buffer = vec![0; content::SNIFF];
     let mut filled = 0;

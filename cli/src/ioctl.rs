@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The ioctl interface of the loop driver, `<linux/loop.h>`, which floop speaks too.
+//! The ioctl interface of both drivers, `<linux/loop.h>`.
 //!
 //! All unsafe code of the command is here.
 
@@ -15,21 +15,21 @@ pub use uapi::{loop_config as Config, loop_info64 as Info};
 
 /// The device is read-only.
 pub const READ_ONLY: u32 = 1;
-/// The device is detached when its last user closes it.
+/// The last close detaches the device.
 pub const AUTOCLEAR: u32 = 4;
-/// The kernel looks for partitions.
+/// The kernel scans for partitions.
 pub const PARTSCAN: u32 = 8;
 /// I/O to the image is direct.
 pub const DIRECT_IO: u32 = 16;
 
-/// A call that takes a number and answers with one.
+/// An ioctl that takes an integer and returns one.
 struct Number {
     opcode: Opcode,
     argument: usize,
 }
 
-// SAFETY: the opcodes used with it take an integer in place of a pointer, touch no memory of ours,
-// and return an integer.
+// SAFETY: the opcodes used with it take an integer in place of a pointer,
+// access no memory of ours, and return an integer.
 unsafe impl Ioctl for Number {
     type Output = c_int;
     const IS_MUTATING: bool = false;
@@ -50,12 +50,12 @@ unsafe impl Ioctl for Number {
     }
 }
 
-/// The number in an answer of the control node; the kernel never gives a negative one.
+/// A device number from the control node, which is never negative.
 fn index(answer: c_int) -> u32 {
     u32::try_from(answer).unwrap_or_default()
 }
 
-/// `LOOP_CTL_GET_FREE`: the number of a device that is free just now, made if need be.
+/// `LOOP_CTL_GET_FREE`: finds a free device, or adds one.
 pub fn get_free(control: impl AsFd) -> Result<u32> {
     // SAFETY: `LOOP_CTL_GET_FREE` ignores its argument.
     unsafe {
@@ -64,9 +64,9 @@ pub fn get_free(control: impl AsFd) -> Result<u32> {
     .map(index)
 }
 
-/// `LOOP_CTL_ADD` of any number: makes a new device.
+/// `LOOP_CTL_ADD`: adds a device with any free number.
 pub fn add_any(control: impl AsFd) -> Result<u32> {
-    // SAFETY: `LOOP_CTL_ADD` takes a number; a negative one stands for any.
+    // SAFETY: `LOOP_CTL_ADD` takes an integer; a negative one means any number.
     unsafe {
         ioctl(
             control,
@@ -84,13 +84,14 @@ pub fn configure(device: impl AsFd, config: &Config) -> Result<()> {
     }
 }
 
-/// `LOOP_GET_STATUS64`: what is attached to a device.
+/// `LOOP_GET_STATUS64`: gets the status of an attached device.
 pub fn status(device: impl AsFd) -> Result<Info> {
-    // SAFETY: `LOOP_GET_STATUS64` fills in a `loop_info64`, of which any bits are valid.
+    // SAFETY: `LOOP_GET_STATUS64` fills in a `loop_info64`, where all bit
+    // patterns are valid.
     unsafe { ioctl(device, Getter::<{ uapi::LOOP_GET_STATUS64 }, Info>::new()) }
 }
 
-/// `LOOP_CLR_FD`: detaches, at once or when the last user closes the device.
+/// `LOOP_CLR_FD`: detaches, now or when the last user closes the device.
 pub fn clear(device: impl AsFd) -> Result<()> {
     // SAFETY: `LOOP_CLR_FD` takes no argument.
     unsafe { ioctl(device, NoArg::<{ uapi::LOOP_CLR_FD }>::new()) }
@@ -100,11 +101,11 @@ pub fn clear(device: impl AsFd) -> Result<()> {
 pub fn set_direct(device: impl AsFd, on: bool) -> Result<()> {
     let call =
         Number { opcode: uapi::LOOP_SET_DIRECT_IO, argument: usize::from(on) };
-    // SAFETY: `LOOP_SET_DIRECT_IO` takes a number.
+    // SAFETY: `LOOP_SET_DIRECT_IO` takes an integer.
     unsafe { ioctl(device, call) }.map(drop)
 }
 
-/// A `loop_config` that says nothing.
+/// A `loop_config` of zeros.
 pub fn empty_config() -> Config {
     Config {
         fd: 0,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The mapped path: whether I/O goes to the disk past the image's file system, and if not, why not.
+//! Mapped I/O, which goes to the disk without the image's file system: whether
+//! it is in use, and why not.
 //!
-//! Nothing here opens the image: another opener is what ends the mapping.
+//! Nothing here opens the image: another opener ends the mapping.
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -18,23 +19,24 @@ use crate::target::not_attached;
 use crate::text::printable;
 use crate::{dio, wait};
 
-/// How long an image that is to be mapped may take to be, before that is worth a word.
+/// How long to wait for the mapping to begin.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What the module says of an image that is mapped.
+/// The module's reason for a mapped image.
 const MAPPED: &str = "mapped";
-/// And of one that is not to be.
+/// The module's reason for a mapping that is turned off.
 const OFF: &str = "turned off";
+/// The module's reason for an image with buffered I/O.
 const BUFFERED: &str = "I/O to the image is not direct";
 
-/// What it says where that will stay so, and what to do about it.
+/// The module's reasons that last, and what to do about each.
 const NEVER: [(&str, &str); 4] = [
-    (BUFFERED, "see to that first"),
+    (BUFFERED, "make it direct first"),
     ("the image is not on ext4 or xfs", "move it to one of them"),
     (
         "the file needs its file system for every I/O",
-        "is it encrypted, under fs-verity, a swap file, on DAX, or does ext4 journal its data? \
-         make a copy that is not",
+        "is it encrypted, under fs-verity, a swap file, on DAX, or does ext4 \
+         journal its data? make a copy that is not",
     ),
     (
         "the disk can't be mapped to",
@@ -42,31 +44,31 @@ const NEVER: [(&str, &str); 4] = [
     ),
 ];
 
-/// How things stand with a device of floop's.
+/// The state of the mapping of one of floop's devices.
 #[derive(Clone, Debug)]
 pub struct Mapping {
-    /// Whether it is to be mapped.
+    /// Whether mapping is turned on.
     pub wanted: bool,
-    /// Why it is not, in the module's words; `None` if it is.
+    /// Why it is not mapped, in the module's words; `None` if it is.
     pub reason: Option<String>,
     /// How much of the image is mapped, in bytes.
     pub bytes: u64,
-    /// In how many pieces.
+    /// In how many extents.
     pub extents: u64,
-    /// What the map takes, in bytes.
+    /// The memory of the map, in bytes.
     pub memory: u64,
-    /// How often the mapping began.
+    /// How many epochs began.
     pub epochs_begun: u64,
-    /// And how often another opener ended it.
+    /// How many epochs another opener ended.
     pub epochs_broken: u64,
-    /// I/Os that went to the disk past the file system.
+    /// I/Os that were mapped.
     pub ios_mapped: u64,
-    /// And through it.
+    /// I/Os that went through the file system.
     pub ios_file: u64,
 }
 
 impl Mapping {
-    /// Of a device; `None` if its driver has no such thing, or nothing is attached.
+    /// From a device; `None` if the driver doesn't map or nothing is attached.
     pub fn of(device: Device) -> Option<Self> {
         let stat = device.attribute("loop/stat")?.into_string().ok()?;
         let number = |name: &str| -> Option<u64> {
@@ -91,20 +93,20 @@ impl Mapping {
         })
     }
 
-    /// Whether it is mapped just now.
+    /// Whether it is mapped now.
     pub fn is_on(&self) -> bool {
         self.reason.is_none()
     }
 
-    /// Why that will not change by itself, and what to do about it.
+    /// The reason and what to do about it, if the reason is one that lasts.
     fn obstacle(&self) -> Option<(&'static str, &'static str)> {
         let reason = self.reason.as_deref()?;
         NEVER.into_iter().find(|(words, _)| *words == reason)
     }
 }
 
-/// How many percent of a device are mapped; `None` if it does not show all of its image: how much
-/// of what it shows is mapped is not known then.
+/// The mapped share of a device in percent. `None` if the device shows a part
+/// of its image: the module counts what is mapped of the whole image.
 pub fn percent(attachment: &Attachment) -> Option<u64> {
     let mapping = attachment.mapping.as_ref()?;
     if attachment.offset != 0 || attachment.size_limit != 0 {
@@ -113,17 +115,18 @@ pub fn percent(attachment: &Attachment) -> Option<u64> {
     Some(share(mapping.bytes, attachment.size))
 }
 
-/// In percent, rounded down: what is not all is not 100.
+/// A share in percent, rounded down: only all of it is 100.
 fn share(part: u64, all: u64) -> u64 {
     let percent = u128::from(part) * 100 / u128::from(all.max(1));
     u64::try_from(percent).unwrap_or(100).min(100)
 }
 
-/// Turns the mapping of a device on or off. Off, the last mapped I/O has ended.
+/// Turns mapping on or off. Turning it off waits for mapped I/O in flight.
 pub fn switch(device: Device, on: bool) -> Result<()> {
     let node = device.node();
     let attribute = device.sysfs().join("loop/mapping");
-    // The attribute goes with what is attached: it is that which is switched, or nothing.
+    // The attribute goes away with the image, so this can't switch another
+    // one's.
     let done = OpenOptions::new()
         .write(true)
         .open(attribute)
@@ -142,12 +145,13 @@ pub fn switch(device: Device, on: bool) -> Result<()> {
     })
 }
 
-/// That mapping can't be had because of who serves the device.
+/// The error for a driver that doesn't map.
 pub fn no_driver(name: &Path) -> Error {
     Error::new(
         Exit::NoDriver,
         name,
-        "can't be mapped: the in-tree loop driver would serve it, and only floop maps",
+        "can't be mapped: the in-tree loop driver would serve it, and only \
+         floop maps",
     )
 }
 
@@ -155,13 +159,15 @@ fn too_old(name: &Path) -> Error {
     Error::new(
         Exit::NoDriver,
         name,
-        "can't be mapped: the floop module that is loaded is of a version that does not map",
+        "can't be mapped: the loaded version of the floop module doesn't map",
     )
     .hint("load a newer one")
 }
 
-/// Waits for a device to be mapped that is to be. An error if it can't be; a warning if it is not
-/// yet. `name` is what the user called it, `otherwise` what to do to have it without.
+/// Waits for the mapping to begin. Fails for a reason that lasts, and warns for
+/// one that may pass.
+///
+/// `name` is the name that the user gave, `otherwise` a hint how to do without.
 pub fn wait_for(
     device: Device,
     name: &Path,
@@ -207,7 +213,8 @@ pub fn wait_for(
         ));
     }
     if reason == OFF {
-        let way_out = "someone else turned it off, or there is no memory for its map: try again";
+        let way_out = "someone else turned it off, or there is no memory for \
+                       its map: try again";
         return Err(refuse(Exit::Failed, reason, way_out));
     }
     warn(&format!(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the command prints, and how.
+//! Standard output and standard error.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::error::{Error, Exit, Result, reason};
 
-/// Writes to standard output; that it can't is a failure like any other.
+/// Writes to standard output.
 pub fn print(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| {
@@ -28,12 +28,12 @@ pub fn print_json(value: &impl Serialize) -> Result<()> {
     print(&text)
 }
 
-/// Says something on standard error. There is nobody to tell if that fails.
+/// Writes a message to standard error. Errors are ignored.
 pub fn complain(text: &str) {
     let _ = writeln!(io::stderr().lock(), "floop: {text}");
 }
 
-/// Says on standard error that something is not as it should be, but goes on.
+/// Writes a warning to standard error.
 pub fn warn(text: &str) {
     complain(&format!("warning: {text}"));
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A device as the command shows it, to people and as JSON. `docs/command.md` has the schema.
+//! The report of a device, as text and as JSON. `docs/command.md` has the
+//! schema.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -13,7 +14,7 @@ use crate::text::{bytes, count, printable, yes_no};
 use crate::users::Users;
 use crate::{dio, ioctl, mapping, users};
 
-/// What `list` shows of each device.
+/// What `list` shows about a device.
 #[derive(Debug, Serialize)]
 pub struct Summary {
     pub device: String,
@@ -33,7 +34,7 @@ pub struct Summary {
     pub mapped_bytes: Option<u64>,
 }
 
-/// What `status` and `attach` show beyond that.
+/// What `status`, `attach` and `set` show about a device.
 #[derive(Debug, Serialize)]
 pub struct Details {
     #[serde(flatten)]
@@ -53,7 +54,7 @@ pub struct Details {
     attachment: Attachment,
 }
 
-/// A partition in `status`.
+/// A partition in `Details`.
 #[derive(Debug, Serialize)]
 pub struct PartitionSummary {
     pub device: String,
@@ -63,7 +64,7 @@ pub struct PartitionSummary {
 }
 
 impl Summary {
-    /// Of a device.
+    /// The summary of an attachment.
     pub fn of(attachment: &Attachment) -> Self {
         let (image, deleted) = attachment.image();
         let mapping = attachment.mapping.as_ref();
@@ -88,9 +89,11 @@ impl Summary {
 }
 
 impl Details {
-    /// Of a device, with the file by which it is open, if it is.
+    /// The details of an attachment. `open` is the device, if it is open
+    /// already.
     pub fn of(attachment: &Attachment, open: Option<&File>) -> Self {
-        // Who may not open the device sees all but who the image is.
+        // Without permission to open the device, the image's identity is
+        // unknown.
         let status = match open {
             Some(file) => ioctl::status(file).ok(),
             None => File::open(attachment.device.node())
@@ -126,7 +129,7 @@ impl Details {
         }
     }
 
-    /// For people: a line for each fact.
+    /// As text, one line per fact.
     pub fn lines(&self) -> String {
         let mut text = String::new();
         let mut line = |name: &str, value: &str| {
@@ -187,7 +190,7 @@ impl Details {
     }
 }
 
-/// What there is to say of the mapping.
+/// The lines about the mapping.
 fn mapping_lines(attachment: &Attachment) -> Vec<(&'static str, String)> {
     let Some(mapping) = &attachment.mapping else {
         let why = match attachment.driver {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Sizes and offsets as people write them.
+//! Sizes and offsets with units.
 
-/// What a suffix multiplies by, or `None` if there is no such suffix.
+/// The factor of a suffix; `None` if there is no such suffix.
 fn unit(suffix: &str) -> Option<u64> {
     let lower = suffix.to_ascii_lowercase();
     let (letter, rest) = match lower.chars().next() {
@@ -25,13 +25,15 @@ fn unit(suffix: &str) -> Option<u64> {
     }
 }
 
-/// Parses "4096", "0x1000", "4K", "4KiB" (both 4 * 1024) or "4KB" (4 * 1000), as losetup does.
+/// Parses "4096", "0x1000", "4K", "4KiB" (both 4 * 1024) or "4KB" (4 * 1000),
+/// as losetup does.
 ///
 /// The largest size is that of a file, 2^63 - 1 bytes.
 pub fn parse(text: &str) -> Result<u64, String> {
     let wrong = || {
         format!(
-            "'{text}' is not a size: give bytes, or a number with K, M, G, T, KiB, MiB, KB, ..."
+            "'{text}' is not a size: give bytes, or a number with K, M, G, T, \
+             KiB, MiB, KB, ..."
         )
     };
     let hex = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
@@ -61,12 +63,12 @@ pub fn parse_sector(text: &str) -> Result<u32, String> {
             Ok(size)
         }
         _ => Err(format!(
-            "'{text}' is not a sector size: it is a power of two from 512 to 64K"
+            "'{text}' is not a sector size: give a power of two from 512 to 64K"
         )),
     }
 }
 
-/// A size in the largest binary unit that it is a multiple of, as in "16 MiB".
+/// A size in the largest binary unit that it is a multiple of: "16 MiB".
 pub fn human(bytes: u64) -> Option<String> {
     let units = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let mut best = None;

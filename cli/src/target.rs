@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Targets: the devices that a name on the command line stands for.
+//! Targets: from a name on the command line to its devices.
 
 use std::fs::{self, File, Metadata};
 use std::io::ErrorKind;
@@ -14,21 +14,20 @@ use crate::error::{Error, Exit, Result};
 use crate::image::Identity;
 use crate::ioctl;
 
-/// What a name on the command line stands for.
+/// What a name refers to.
 enum Target {
-    /// A device of the two drivers.
+    /// A device of one of the drivers.
     Device(Device),
     /// Any other file that exists.
     Other(Metadata),
-    /// Nothing: there is no such file.
+    /// No file of that name.
     Missing,
 }
 
 const LIST: &str = "floop list shows what is attached";
 
-/// Finds out what a name on the command line stands for.
-///
-/// `loop0` is short for `/dev/loop0` unless there is a file of that name.
+/// Looks a name up. `loop0` is short for `/dev/loop0` unless there is a file of
+/// that name.
 fn target(name: &Path) -> Result<Target> {
     match fs::metadata(name) {
         Ok(metadata) if metadata.file_type().is_block_device() => {
@@ -39,18 +38,18 @@ fn target(name: &Path) -> Result<Target> {
         }
         Ok(metadata) => Ok(Target::Other(metadata)),
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            // The kernel may have it though its node is missing: then the node is what is missed.
+            // The device may exist without its node.
             let text = name.strip_prefix("/dev").unwrap_or(name).to_str();
             match text.and_then(|name| Device::from_str(name).ok()) {
                 Some(device) if device.exists() => Ok(Target::Device(device)),
                 _ => Ok(Target::Missing),
             }
         }
-        Err(error) => Err(Error::os(name, "cannot look at it", error)),
+        Err(error) => Err(Error::os(name, "cannot get its status", error)),
     }
 }
 
-/// The device of the two drivers that a block device is, if it is one.
+/// The device of a block device's number, if it belongs to one of the drivers.
 fn of_block_device(name: &Path, id: DevId) -> Result<Option<Device>> {
     let Some(folder) = id.sysfs() else { return Ok(None) };
     let device_of = |folder: &Path| -> Option<Device> {
@@ -68,7 +67,7 @@ fn of_block_device(name: &Path, id: DevId) -> Result<Option<Device>> {
     Ok(device_of(&folder))
 }
 
-/// The device of that name.
+/// The device of a name.
 pub fn device(name: &Path) -> Result<Device> {
     match target(name)? {
         Target::Device(device) => Ok(device),
@@ -79,7 +78,7 @@ pub fn device(name: &Path) -> Result<Device> {
     }
 }
 
-/// What is attached to the device of that name, or has the image of that name: one at least.
+/// The attachment of a device, or all attachments of an image; at least one.
 pub fn attachments(name: &Path) -> Result<Vec<Attachment>> {
     let found = match target(name)? {
         Target::Device(device) => {
@@ -90,7 +89,7 @@ pub fn attachments(name: &Path) -> Result<Vec<Attachment>> {
         }
         Target::Other(metadata) => of_image(Identity::of(&metadata))?,
         Target::Missing => {
-            // A deleted image is known by the name that it had.
+            // A deleted image is found by its former name.
             let path = absolute(name).unwrap_or_else(|_| name.to_owned());
             let found: Vec<_> = device::attached()
                 .into_iter()
@@ -118,7 +117,7 @@ pub fn attachments(name: &Path) -> Result<Vec<Attachment>> {
     Ok(found)
 }
 
-/// What has this very file as its image, by whatever name.
+/// The attachments of an image, whatever its names.
 fn of_image(identity: Identity) -> Result<Vec<Attachment>> {
     let mut found = Vec::new();
     for attachment in device::attached() {
@@ -133,7 +132,7 @@ fn of_image(identity: Identity) -> Result<Vec<Attachment>> {
                 _ => Err(Errno::NXIO),
             },
         };
-        // What went away meanwhile is not attached.
+        // It may have been detached meanwhile.
         if status.is_ok_and(|status| Identity::of_attached(&status) == identity)
         {
             found.push(attachment);
@@ -142,7 +141,7 @@ fn of_image(identity: Identity) -> Result<Vec<Attachment>> {
     Ok(found)
 }
 
-/// That nothing is attached to a device.
+/// The error for a device without an image.
 pub fn not_attached(name: &Path) -> Error {
     Error::new(Exit::NotFound, name, "nothing is attached to it").hint(LIST)
 }
@@ -150,7 +149,7 @@ pub fn not_attached(name: &Path) -> Error {
 fn not_a_device(name: &Path, metadata: &Metadata) -> Error {
     let error =
         Error::new(Exit::Unsuitable, name, "is not a floop or loop device");
-    // Perhaps it is the image of one.
+    // It may be the image of one.
     let nodes: Vec<String> = of_image(Identity::of(metadata))
         .unwrap_or_default()
         .iter()

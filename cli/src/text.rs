@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Values as text for people.
+//! Values as text.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::size;
 
-/// A name as text, with what a terminal would act upon written as `\xNN`.
+/// A name as text, with control characters and invalid UTF-8 as `\xNN`.
 pub fn printable(name: &OsStr) -> String {
     let mut text = String::new();
     for chunk in name.as_bytes().utf8_chunks() {
@@ -28,7 +28,7 @@ pub fn printable(name: &OsStr) -> String {
     text
 }
 
-/// "1 byte", "2 bytes".
+/// A number with a noun: "1 byte", "2 bytes".
 pub fn count(number: u64, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
@@ -55,7 +55,7 @@ mod tests {
         assert_eq!(printable(OsStr::new("/tmp/é 1.img")), "/tmp/é 1.img");
         assert_eq!(printable(OsStr::new("a\nb\x1b[0m")), "a\\x0ab\\x1b[0m");
         assert_eq!(printable(OsStr::from_bytes(b"a\xffb")), "a\\xffb");
-        // To a terminal this is the same as "\x1b[".
+        // A terminal takes this for "\x1b[".
         assert_eq!(printable(OsStr::new("a\u{9b}31m")), "a\\xc2\\x9b31m");
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who uses a device.
+//! The users of a device.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,39 +15,39 @@ use crate::text::printable;
 /// A process that has a device open.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Process {
-    /// Its number.
+    /// Its process ID.
     pub pid: u32,
     /// Its name.
     pub command: String,
 }
 
-/// Who uses a device or one of its partitions.
+/// The users of a device and its partitions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Users {
-    /// Where it is mounted, as this process sees it.
+    /// Mount points in the caller's mount namespace.
     pub mounts: Vec<String>,
-    /// The block devices made of it: device-mapper, md, other loop devices.
+    /// Block devices on top of it: device-mapper, md, other loop devices.
     pub holders: Vec<String>,
-    /// Which of it is swapped to.
+    /// Nodes in use as swap.
     pub swaps: Vec<String>,
-    /// Who has it open, as far as this user may see.
+    /// Processes that have it open, as far as the caller may see.
     pub processes: Vec<Process>,
 }
 
 impl Users {
-    /// Whether there is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self == &Self::default()
     }
 
-    /// Whether it is more than open somewhere.
+    /// Whether there are users other than open files.
     pub fn are_lasting(&self) -> bool {
         !(self.mounts.is_empty()
             && self.holders.is_empty()
             && self.swaps.is_empty())
     }
 
-    /// In words.
+    /// As text.
     pub fn describe(&self) -> String {
         let mounts = self.mounts.iter().map(|at| format!("mounted on {at}"));
         let holders = self.holders.iter().map(|name| format!("held by {name}"));
@@ -65,7 +65,7 @@ impl Users {
     }
 }
 
-/// A device, and its partitions.
+/// A device and its partitions.
 struct Nodes {
     paths: Vec<PathBuf>,
     ids: Vec<DevId>,
@@ -88,7 +88,7 @@ impl Nodes {
     }
 }
 
-/// Who uses a device.
+/// Finds the users of a device.
 pub fn of(device: Device) -> Users {
     let nodes = Nodes::of(device);
     Users {
@@ -99,7 +99,7 @@ pub fn of(device: Device) -> Users {
     }
 }
 
-/// Undoes the octal escapes of the files in /proc.
+/// Decodes the octal escapes of the files in /proc.
 fn unescape(field: &[u8]) -> OsString {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
@@ -128,11 +128,12 @@ fn mounts(nodes: &Nodes) -> Vec<String> {
         .collect()
 }
 
-/// The mount point in a line of mountinfo, if it is a mount of one of the nodes.
+/// The mount point in a line of mountinfo, if one of the nodes is mounted
+/// there.
 fn mount_of(line: &[u8], nodes: &Nodes) -> Option<String> {
     let fields: Vec<_> = line.split(|byte| *byte == b' ').collect();
     let id: DevId = std::str::from_utf8(fields.get(2)?).ok()?.parse().ok()?;
-    // Btrfs has a device number of its own; there the name of the source tells.
+    // Btrfs has a device number of its own: compare the source's name too.
     let source = fields
         .iter()
         .position(|field| *field == b"-")
@@ -155,7 +156,7 @@ fn holders(nodes: &Nodes) -> Vec<String> {
         })
         .filter_map(|entry| Some(printable(&entry.ok()?.file_name())))
         .collect();
-    // A loop device doesn't register with the device that its image is.
+    // A loop device is not listed as a holder of its image.
     for device in device::all() {
         let image = device.attribute("loop/backing_file").map(PathBuf::from);
         if image.is_some_and(|image| nodes.paths.contains(&image)) {
@@ -180,7 +181,7 @@ fn swaps(nodes: &Nodes) -> Vec<String> {
         .collect()
 }
 
-/// The processes that there are, but for this one.
+/// All processes but this one.
 pub fn other_processes() -> Vec<u32> {
     fs::read_dir("/proc")
         .into_iter()
@@ -190,14 +191,14 @@ pub fn other_processes() -> Vec<u32> {
         .collect()
 }
 
-/// Whether a file that a process has open is one of these block devices.
+/// Whether a process's open file is one of these block devices.
 pub fn is_open(descriptor: &Path, ids: &[DevId]) -> bool {
-    // Sockets and the like have names that are no paths, and need no closer look.
+    // Sockets, pipes and the like have no path.
     let Ok(target) = fs::read_link(descriptor) else { return false };
     if !target.as_os_str().as_bytes().starts_with(b"/") {
         return false;
     }
-    // Without asking a server for anything: it may be one that doesn't answer.
+    // Don't ask the server of a network file system: it may not answer.
     let Ok(stat) =
         statx(CWD, descriptor, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE)
     else {
@@ -210,7 +211,8 @@ pub fn is_open(descriptor: &Path, ids: &[DevId]) -> bool {
         })
 }
 
-/// The other processes that have one of these block devices open, as far as this user may see.
+/// The other processes that have one of these block devices open, as far as the
+/// caller may see.
 fn processes(ids: &[DevId]) -> Vec<Process> {
     let mut found: Vec<Process> = other_processes()
         .into_iter()

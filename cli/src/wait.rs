@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Waiting for things that happen soon, or never.
+//! Waiting with a time limit.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use crate::device::Device;
 use crate::output::warn;
 
-/// How long device nodes may take to appear: udev can be busy.
+/// How long udev may take to make device nodes.
 pub const NODES: Duration = Duration::from_secs(5);
 
-/// Waits until something is so, looking ever less often; whether it came to be so in time.
+/// Polls a condition, at growing intervals. Returns whether it became true.
 pub fn until(limit: Duration, mut so: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
     let mut pause = Duration::from_millis(1);
@@ -28,13 +28,14 @@ pub fn until(limit: Duration, mut so: impl FnMut() -> bool) -> bool {
     }
 }
 
-/// Waits until the partitions of a device have their nodes, and udev, if there is one, has dealt
-/// with them: before that their permissions and links are not what they will be, and a partition
-/// may go away once more while udev has the kernel look again.
+/// Waits until the partitions of a device have their nodes and udev, if it
+/// runs, has processed them. Before that their permissions and links are not
+/// final, and a partition may go away and come back while udev rescans the
+/// device.
 pub fn for_partitions(device: Device) {
     let udev = Path::new("/run/udev/control").exists();
     if udev {
-        // That it gave up shows below.
+        // The check below notices if it gave up.
         let _ = Command::new("udevadm")
             .args(["settle", &format!("--timeout={}", NODES.as_secs())])
             .stdin(Stdio::null())

@@ -233,7 +233,7 @@ def test_module_that_does_not_map(floop, image, served):
     assert "\nmapping:        not with this version of floop\n" in text
     assert run(*via, FLOOP, "set", "--mapping", "off", device).stderr == ""
     complaint = floop.refused(NO_DRIVER, "set", "--mapping", "on", device, via=via)
-    assert "the floop module that is loaded is of a version that does not map; " in complaint
+    assert "the loaded version of the floop module doesn't map; " in complaint
 
 
 def words_of_the_module():

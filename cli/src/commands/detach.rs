@@ -15,22 +15,22 @@ use crate::target::{self, not_attached};
 use crate::text::printable;
 use crate::{holder, ioctl, users, wait};
 
-/// How long whoever only looks at a device (udev does) may take to be done with it.
+/// How long to wait for a process that only probes the device, as udev does.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// What became of a device.
+/// The state of a device after the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum State {
-    /// It is detached.
+    /// Detached.
     Detached,
-    /// It will be when its last user closes it.
+    /// To be detached when its last user closes it.
     Pending,
-    /// It would be, if it were not for --dry-run.
+    /// Not detached because of --dry-run.
     WouldDetach,
 }
 
-/// A device that was, or would be, detached.
+/// One device in the report.
 #[derive(Debug, Serialize)]
 struct Outcome {
     device: String,
@@ -44,7 +44,7 @@ struct Report {
     devices: Vec<Outcome>,
 }
 
-/// Detaches what the arguments name. A failure of one does not keep the others from it.
+/// Detaches what the arguments name. After a failure it goes on with the rest.
 pub fn run(args: &cli::Detach) -> Result<()> {
     let mut outcomes = Vec::new();
     let mut first_error = None;
@@ -66,7 +66,7 @@ pub fn run(args: &cli::Detach) -> Result<()> {
             .filter(|a| wanted(a.device, args.driver))
         {
             match detach(&attachment) {
-                // It went away by itself meanwhile: that is what was wanted.
+                // Another process has detached it meanwhile.
                 Err(error) if error.exit == Exit::NotFound => {}
                 result => result.unwrap_or_else(&mut failed),
             }
@@ -111,13 +111,13 @@ fn one(attachment: &Attachment, dry_run: bool) -> Result<Outcome> {
     {
         let file = match File::open(&node) {
             Ok(file) => file,
-            // The kernel is about to detach it: nobody can open it any more.
+            // The kernel is about to detach it and refuses to open it.
             Err(error) if Errno::from_io_error(&error) == Some(Errno::NXIO) => {
                 return Ok(outcome(await_end(attachment)));
             }
             Err(error) => return Err(Error::os(&node, "cannot open", error)),
         };
-        // By now it may be somebody else's image that is attached there.
+        // Another process may have attached another image meanwhile.
         if !attachment.is_current() {
             return Err(not_attached(&node));
         }
@@ -138,7 +138,7 @@ fn one(attachment: &Attachment, dry_run: bool) -> Result<Outcome> {
     Ok(outcome(await_end(attachment)))
 }
 
-/// Waits for the end of a device that has been told to end, unless it is in use for long.
+/// Waits until the device is detached, but not for users that stay.
 fn await_end(attachment: &Attachment) -> State {
     let gone = || !attachment.is_current();
     if gone() {
@@ -166,7 +166,8 @@ fn announce(attachment: &Attachment, outcome: &Outcome) {
                 format!("in use: {}", users.describe())
             };
             format!(
-                "{device} is {who}; it will be detached when its last user closes it ({image})"
+                "{device} is {who}; it will be detached when its last user \
+                 closes it ({image})"
             )
         }
     });

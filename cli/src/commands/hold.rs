@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `floop hold`: what `attach --autoclear` leaves behind.
+//! `floop hold`: the process that `attach --autoclear` leaves behind.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -12,21 +12,21 @@ use crate::device::{DevId, Device};
 use crate::error::{Error, Exit, Result};
 use crate::users::{self, Process};
 
-/// How long a device waits for its first user.
+/// How long to wait for the first user.
 const LIMIT: Duration = Duration::from_secs(60);
 /// How often to look for one.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Is that process.
+/// Keeps the device open until it has a user.
 pub fn run() -> Result<()> {
-    // Who has the device open? "floop-hold" says more than the name of the program.
+    // The name that fuser and ps show.
     let _ = fs::write("/proc/self/comm", "floop-hold");
-    // Not to end with the terminal. It fails only for who leads a session already.
+    // Don't end with the terminal. Only a session leader can't do this.
     let _ = setsid();
     let wrong = || {
         let cause = "hold: standard input is not an attached device";
         Error::general(Exit::Usage, cause)
-            .hint("attach --autoclear starts it, nobody else")
+            .hint("only attach --autoclear starts it")
     };
     let metadata = fs::metadata("/proc/self/fd/0").map_err(|_| wrong())?;
     let id = DevId::from_stat(metadata.rdev());
@@ -49,7 +49,7 @@ pub fn run() -> Result<()> {
         {
             break;
         }
-        // Whoever only looks (udev does, at every new device) is no user.
+        // udev, which probes every new device, is no user.
         before = users.processes;
         before.retain(|process| !is_udev(&process.command));
     }

@@ -34,10 +34,10 @@ const HEADER: [&str; 12] = [
     "BACK-FILE",
 ];
 
-/// Which columns hold numbers.
+/// The columns with numbers.
 const NUMBERS: std::ops::Range<usize> = 1..5;
 
-/// Lists what is attached. If that is nothing, there is no header either, as in losetup.
+/// Lists what is attached. An empty list has no header, as in losetup.
 pub fn run(args: &cli::List) -> Result<()> {
     let attached = device::attached();
     if args.json {
@@ -71,7 +71,7 @@ fn row(attachment: &Attachment) -> [String; HEADER.len()] {
     ]
 }
 
-/// Whether it is mapped, or how much of it.
+/// The MAPPED column: yes, no, a percentage, or "-" without mapping.
 fn mapped(attachment: &Attachment) -> String {
     match (&attachment.mapping, mapping::percent(attachment)) {
         (None, _) => "-".to_owned(),
@@ -82,7 +82,7 @@ fn mapped(attachment: &Attachment) -> String {
     }
 }
 
-/// Sets rows in columns. The last column is as wide as it likes.
+/// Aligns the columns. The last column is not padded.
 fn table<const N: usize>(rows: &[[String; N]]) -> String {
     let width = |column: usize| {
         rows.iter().map(|row| row[column].len()).max().unwrap_or_default()

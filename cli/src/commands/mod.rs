@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The subcommands, a file each. None imports another.
+//! The subcommands, one file each. None of them imports another.
 
 pub mod attach;
 pub mod detach;

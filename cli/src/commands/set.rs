@@ -7,7 +7,7 @@ use crate::error::{Error, Exit, Result};
 use crate::report::Details;
 use crate::{mapping, output, target};
 
-/// Changes a device in use. Where it fails, the device is as it was.
+/// Changes a device in use. A failure leaves the device as it was.
 pub fn run(args: &cli::Set) -> Result<()> {
     let device = target::device(&args.device)?;
     let find = || {
@@ -17,12 +17,13 @@ pub fn run(args: &cli::Set) -> Result<()> {
     match (args.mapping, attachment.driver) {
         (Switch::Off, Driver::InTree) => {}
         (Switch::On, Driver::InTree) => {
-            let cause = "can't be mapped: the in-tree loop driver serves it, and only floop maps";
+            let cause = "can't be mapped: the in-tree loop driver serves it, \
+                         and only floop maps";
             return Err(Error::new(Exit::Unsuitable, &args.device, cause)
                 .hint("detach it, and attach its image with --driver floop"));
         }
         (Switch::Off, _) => {
-            // A module that does not map has nothing to turn off.
+            // A module without mapping has nothing to turn off.
             if attachment.mapping.as_ref().is_some_and(|mapping| mapping.wanted)
             {
                 mapping::switch(device, false)?;
@@ -40,7 +41,7 @@ pub fn run(args: &cli::Set) -> Result<()> {
             attachment = mapping::wait_for(device, &args.device, None)
                 .inspect_err(|_| {
                     if !was_on {
-                        // That it is gone meanwhile is in the error that there is.
+                        // The caller gets the first error.
                         let _ = mapping::switch(device, false);
                     }
                 })?;
