@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 # floop: see README.md. `make help` lists the targets.
 
 PREFIX ?= /usr/local

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
 """What changed between two results of `make bench`, beyond the noise: the worst first.
 
 A figure has changed if all its rounds in one file are on the same side of all its rounds in the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """The results file of `make bench`: reading it, and what is worked out from its runs.
 
 A figure is a measure of a peer in a cell of a table: one value a round, of which the median, the

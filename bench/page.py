@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """The results as one HTML page that needs nothing else: no scripts, no fonts, no other files."""
 
 import statistics

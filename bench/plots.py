@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """Plots of results as SVG, to stand in the text of an HTML page.
 
 matplotlib draws them; what it writes is then cut down to what the page needs: its text is text in

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
 # Where the instructions of a cell of the table go, function by function; one column a peer.
 # Usage: bench/profile.sh [--kernel lts|stable] PATTERN DEPTH PEER... [--fs xfs|ext4] [--ios N] [--least N]
 # as in: bench/profile.sh randread 32 floop-direct loop-direct

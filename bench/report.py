@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
 """The results of `make bench` as tables: in the terminal, in a Markdown page, or as an HTML page.
 
 Each figure is the median (least..most) of its rounds. Ratios are the medians of those within a

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
 """Measure floop and what one would use in its place, side by side, in the test machine.
 
 Each section boots a machine of its own, with every peer in it. The figures of every run go to

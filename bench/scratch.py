@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """The scratch disk of a run on a real machine: refused if it holds anything."""
 
 import json

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
 # `make demo`: a disk image becomes a block device that is partitioned, formatted, filled, checked
 # and detached, through floop, and ends in one table. In the test machine; with --native on this
 # machine, for root, where the running kernel can load the module.

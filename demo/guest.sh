@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
 # What demo.sh runs in the test machine: a file system on the emulated NVMe disk, and the demo in it,
 # with the module side by side, then as the loop driver. Usage: guest.sh RESULTS
 

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
 # The demo itself, for root, in the test machine or (NATIVE=1) here. Usage:
 #   run.sh side-by-side|drop-in FOLDER RESULTS
 # Makes a disk image in FOLDER, makes it a block device, fills and checks its file systems, and adds

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
 # Usage: check-build.sh lts|stable NAME. Compile the module, with W=1, for a kernel that is
 # configured as Debian's aren't. NAME: i386, small (without cgroups, SMP, tracing, integrity and
 # 32-bit programs). Such a kernel is only prepared, not built, so what the module asks of it is

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
 # What `make check` runs: checkpatch --strict, the module with W=1 and sparse, clippy, rustfmt, ruff,
 # a lint of shell scripts, docs/safety.md against the kernels' sources, and the module for kernels
 # that are built otherwise. Runs all of them and fails if one of them had anything to say.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
 # Usage: debug-kernel.sh lts|stable|race|coverage. Build a kernel that finds what Debian's can't,
 # from Debian's linux-source, inside the guest root, into build/debug-kernel/NAME; once. lts and
 # stable are those series with KASAN, lockdep and more, race is the stable one with KCSAN, and

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
 # The first process of a machine with systemd (./vm --systemd), in place of
 # virtme-ng's. It installs floop, has systemd start guest.sh at the end of the
 # boot, and becomes systemd. Runs at every boot.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
 # Install the Debian packages that the host needs to set up and start the test machine; only those
 # that are missing, so that a second run asks for neither root nor the network.
 

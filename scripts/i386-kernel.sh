@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
 # Build the stable kernel for 32 bits (see i386-kernel.config) from Debian's
 # linux-source, inside the guest root, into build/i386; once. Debian has no such
 # kernel of a series that floop is for.

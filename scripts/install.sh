@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
 # Build and install for this machine, without the test machine. Usage: install.sh build | install
 # [drop-in] | uninstall. KVER is the kernel (default: the running one), PREFIX and DESTDIR are as
 # usual. The module goes in through DKMS where that is there, else into the kernel's updates/.

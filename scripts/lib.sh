@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
 # What the set-up scripts share: where things are, progress for long steps, and the lock that
 # keeps two set-ups of one project folder apart. To be sourced, not run.
 

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
 # Usage: linux-source.sh lts|stable. Fetch Debian's package of the sources of the guest root's kernel
 # of that name, and unpack the archive that is in it to build/src/KERNEL.tar.xz; again only when the
 # guest root has another version. For checkpatch, docs/safety.md and the debug kernel.

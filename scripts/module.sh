@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
 # Usage: module.sh KVER floop|loop|debug. Build that module for the guest's kernel
 # KVER (Debian's, its PREEMPT_RT kernel, a debug kernel, or that of 32 bits),
 # inside the guest root, into build/modules/KVER/{floop,loop,floop-debug}.ko; "debug" is the one whose

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
 # All set-up of the test machine, in order; each step does nothing if its work is done already.
 # Usage: setup.sh [--no-module]
 

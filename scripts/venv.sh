@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
 # Make build/venv: the Python programs of requirements.txt. Brought up to date when that changes.
 
 . "$(dirname "$0")/lib.sh"

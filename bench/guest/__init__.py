@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """What runs inside the test machine: the peers, the places of images, and one file a section.
 
 The host reads the sections too, for what they are called and which machine they need.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """Measure one section. Started in the test machine by bench/run.py: python3 -m guest SECTION ..."""
 
 import argparse

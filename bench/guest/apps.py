@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """Programs that commit small things: PostgreSQL and SQLite, on a file system on X."""
 
 import glob

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """What an I/O costs the CPU: instructions and context switches, over RAM disks."""
 
 import os

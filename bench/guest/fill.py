@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """How soon a device is as fast as it gets: until all of its image is in the map."""
 
 import os

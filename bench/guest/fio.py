@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """fio, and what a run of it took."""
 
 import json

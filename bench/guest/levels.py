@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """What an I/O costs the CPU on an image in an image: instructions and context switches."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """Attaching and detaching: how fast, what a device takes of the memory, and mount -o loop."""
 
 import fcntl

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """Those who make an image a block device, and the floor beneath them; each with its options."""
 
 import fcntl

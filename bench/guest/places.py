@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """Where images lie: disks, file systems and files on them."""
 
 import os

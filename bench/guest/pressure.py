@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """Under memory pressure: a file system on X is filled with more than fits into memory."""
 
 import multiprocessing

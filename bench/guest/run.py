@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """A run of one section: who takes part, and what is told to the host, a line of JSON each."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """Where the instructions of a cell of the table go. Runs inside the test machine: profile.sh.
 
 A sampling profiler on the kernel's own clock event (perf_event_open, cpu-clock), with no need for

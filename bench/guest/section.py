@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """What a section of the benchmark says of itself, to the host that starts it and to the reader."""
 
 from collections.abc import Callable

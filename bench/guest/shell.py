@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """Commands, with what they said when they fail."""
 
 import contextlib

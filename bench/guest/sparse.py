@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """Images that have holes, and clones: the file system has to find a place for every write."""
 
 import os

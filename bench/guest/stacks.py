@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """xfs-X-ext4-X-btrfs-X-xfs: an image on a file system in an image, and once more."""
 
 from . import peers

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only
 """How much goes through: the published tables of 2025 and 2015, on an emulated NVMe disk."""
 
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
 """kmem.py ADDRESS LENGTH: that much of the kernel's memory, to standard output, by /proc/kcore."""
 
 import struct
