@@ -118,9 +118,15 @@ def ratios(ours, theirs, measure):
 
     Next to nothing: less than two digits of it are shown, and the ratio would be one of roundings.
     """
-    if not theirs or statistics.median(theirs.values()) < 10 ** (1 - measure["decimals"]):
+    if less_than(10, theirs, measure):
         return {}
     return {n: ours[n] / theirs[n] for n in sorted(ours.keys() & theirs.keys()) if theirs[n]}
+
+
+def less_than(units, rounds, measure):
+    """Whether a figure isn't there, or is less than so many of its last digit."""
+    least = units * 10 ** -measure["decimals"]
+    return not rounds or statistics.median(rounds.values()) < least
 
 
 def form(value, measure):
@@ -142,6 +148,13 @@ def form_ratio(values):
     return f"{median:,.0f}×" if median >= 100 else f"{median:.2f}×"
 
 
+def compared(ours, theirs, measure):
+    """What a table says of one figure over another: nothing where one is nothing."""
+    if less_than(5, ours, measure):
+        return NONE
+    return form_ratio(ratios(ours, theirs, measure))
+
+
 def rows(results, figures, name):
     """The peers to show in a table, in order, each with why it isn't in it (or None)."""
     shown = []
@@ -161,12 +174,39 @@ def absent(peer, section):
     return reasons.get(section, reasons.get("*"))
 
 
+def absences(results, peer):
+    """Where a peer has no figures, and why: a line a reason."""
+    sections = {}
+    for section, reason in results["peers"][peer].get("absent", {}).items():
+        sections.setdefault(reason, []).append(section)
+    lines = []
+    for reason, names in sections.items():
+        titles = [f"“{results['sections'].get(name, {'title': name})['title']}”" for name in names]
+        where = "not measured" if "*" in names else f"not in {listed(titles)}"
+        lines.append(f"{where}: {reason}")
+    return lines
+
+
+def listed(texts):
+    """As in a sentence: "a", "a and b", "a, b and c"."""
+    *first, last = texts
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def references(results, figures, name, measure):
-    """The peers of a table that ratios are shown to: none where nothing is better."""
-    if not results["tables"][name]["measures"][measure]["better"]:
+    """The peers of a table that there are ratios to: none where nothing is better."""
+    about = results["tables"][name]["measures"][measure]
+    if not about["better"]:
         return []
-    measured = {peer for table, m, _, peer in figures if (table, m) == (name, measure)}
-    return [peer for peer in REFERENCES if peer in measured]
+    found = set()
+    for (table, m, cell, _), ours in figures.items():
+        if (table, m) != (name, measure):
+            continue
+        for reference in REFERENCES:
+            theirs = figures.get((name, measure, cell, reference), {})
+            if compared(ours, theirs, about) != NONE:
+                found.add(reference)
+    return [peer for peer in REFERENCES if peer in found]
 
 
 def measures_of(results, figures, name):

@@ -133,8 +133,8 @@ def head(results):
     return f"""{quick}<dl>{items}<dt>again</dt><dd><code>make bench</code></dd></dl>
 <p>A figure is the median of its rounds, and beside it the least and the most of them: as
 (least..most) in tables, as a thin line in plots. A ratio is the median of the ratios within a
-round, so that what slows a whole round down cancels. It is left out where the other figure shows
-fewer than two digits. Bars begin at zero. {fig.NONE} isn't measured.</p>"""
+round, so that what slows a whole round down cancels. It is left out where one of the two is
+next to nothing. Bars begin at zero. {fig.NONE} isn't measured.</p>"""
 
 
 def summary(results, figures):
@@ -199,10 +199,8 @@ def peers(results):
     rows = []
     for name, peer in results["peers"].items():
         how = markdown(peer["how"])
-        for where, reason in peer.get("absent", {}).items():
-            title = results["sections"].get(where, {"title": where})["title"]
-            said = "Not measured" if where == "*" else f"Not in “{title}”"
-            how += f'<p class="small">{escape(f"{said}: {reason}")}</p>'
+        for line in fig.absences(results, name):
+            how += f'<p class="small">{escape(line)}</p>'
         cells = f'<td>{plots.chip(results, name)}</td><td class="words">{how}</td>'
         rows.append(row(name, peer["title"], cells))
     return f'<div class="wide"><table><tbody>{"".join(rows)}</tbody></table></div>'
@@ -321,11 +319,12 @@ def numbers(results, figures, name, measure):
             cells = f"{across}{fig.NONE} {escape(reason)}</td>"
         for cell in about["cells"] if not reason else []:
             rounds = figures.get((name, measure, cell, peer), {})
-            ratios = " / ".join(
-                fig.form_ratio(fig.ratios(rounds, figures.get((name, measure, cell, to), {}), of))
+            ratios = [
+                fig.compared(rounds, figures.get((name, measure, cell, to), {}), of)
                 for to in references
-            )
-            below = f"<span>{ratios}</span>" if ratios else ""
+            ]
+            said = any(ratio != fig.NONE for ratio in ratios)
+            below = f"<span>{' / '.join(ratios)}</span>" if said else ""
             cells += f"<td>{escape(fig.form_spread(rounds, of))}{below}</td>"
         rows.append(row(peer, results["peers"][peer]["title"], cells))
     to = " / ".join(results["peers"][peer]["title"] for peer in references)

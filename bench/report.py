@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""The results of `make bench` as tables: in the terminal, in a Markdown page, or as an HTML page.
+"""The results of `make bench` as tables in the terminal or in a Markdown page, or
+as an HTML page with plots.
 
-Each figure is the median (least..most) of its rounds. Ratios are the medians of those within a
-round. "–" isn't measured.
+Each figure is the median (least..most) of its rounds. Ratios are the medians of
+those within a round; there is none where one of the two figures is next to
+nothing. "–" isn't measured.
 """
 
 import argparse
@@ -13,8 +15,18 @@ from pathlib import Path
 
 import figures as fig
 
-WIDTH = 120
-BEGIN, END = "<!-- bench -->", "<!-- end of bench -->"
+WIDTH = 120  # of the terminal
+PROSE = 80  # of a Markdown page
+INTRODUCTION = """\
+`make bench` made this page; don't edit it. Plots of the same figures are in
+[{name}.html]({name}.html), every figure of every round is in
+[{name}.json]({name}.json). What they mean is in
+[docs/benchmarks.md](../../docs/benchmarks.md).
+
+A figure is the median (least..most) of its rounds. A ratio is the median of the
+ratios within a round; there is none where one of the two figures is next to
+nothing. "–" is not measured.\
+"""
 
 
 def values_and_ratios(results, figures, name, measure):
@@ -29,16 +41,13 @@ def values_and_ratios(results, figures, name, measure):
             continue
         of = {cell: figures.get((name, measure, cell, peer), {}) for cell in table["cells"]}
         values.append((peer, [fig.form_spread(of[cell], about) for cell in table["cells"]]))
-        ratios.append((peer, []))
+        cells = []
         for cell in table["cells"]:
-            each = [
-                fig.form_ratio(
-                    fig.ratios(of[cell], figures.get((name, measure, cell, other), {}), about)
-                )
-                for other in references
-            ]
-            ratios[-1][1].append(" / ".join(each))
-    return values, ratios if references else []
+            theirs = [figures.get((name, measure, cell, other), {}) for other in references]
+            cells.append([fig.compared(of[cell], each, about) for each in theirs])
+        if any(ratio != fig.NONE for cell in cells for ratio in cell):
+            ratios.append((peer, [" / ".join(cell) for cell in cells]))
+    return values, ratios
 
 
 def to_what(results, references):
@@ -114,35 +123,41 @@ def markdown_table(results, first, header, rows):
     return "\n".join(lines)
 
 
+def wrapped(text, first="", rest=""):
+    """A paragraph of a Markdown page, or an item of a list."""
+    return textwrap.fill(
+        text,
+        PROSE,
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
 def peers_of_markdown(results):
     lines = []
-    for peer in results["peers"].values():
-        line = f"- **{peer['title']}**: {peer['how']}"
-        for section, reason in peer.get("absent", {}).items():
-            where = (
-                "Not measured" if section == "*" else f"Not in “{section_title(results, section)}”"
-            )
-            line += f" {where}: {reason}"
-        lines.append(line)
+    for name, peer in results["peers"].items():
+        lines.append(wrapped(f"**{peer['title']}**: {peer['how']}", "- ", "  "))
+        lines += [wrapped(line, "  - ", "    ") for line in fig.absences(results, name)]
     return "\n".join(lines)
 
 
-def section_title(results, section):
-    return results["sections"].get(section, {"title": section})["title"]
-
-
-def markdown(results):
-    """What stands between the markers of docs/benchmarks.md."""
+def markdown(results, name):
+    """A page of all tables; NAME is that of the files beside it."""
     figures = fig.collect(results)
-    parts = [f"{fig.run_line(results)}."]
+    kernels = fig.either(machine["kernel"] for machine in results["machines"].values())
+    parts = [f"# What floop costs on Linux {kernels}", INTRODUCTION.format(name=name)]
+    parts.append(wrapped(f"{fig.run_line(results)}."))
     if results["quick"]:
         parts.append(f"**{fig.QUICK}**")
     parts += ["## What is compared", peers_of_markdown(results)]
     for section, about in results["sections"].items():
-        parts += [f"## {about['title']}", about["text"]]
+        parts.append(f"## {about['title']}")
+        parts += [wrapped(text) for text in about["text"].split("\n\n")]
         if about.get("emulation"):
-            parts.append(f"*How emulation shows in it:* {about['emulation']}")
-        parts.append(f"{fig.machine_line(results, section)}.")
+            parts.append(wrapped(f"*How emulation shows in it:* {about['emulation']}"))
+        parts.append(wrapped(f"{fig.machine_line(results, section)}."))
         for name, table in fig.tables_of(results, section).items():
             parts.append(f"### {table['title']}")
             for measure, of in fig.measures_of(results, figures, name).items():
@@ -158,17 +173,13 @@ def markdown(results):
                         f"The same, {words}:",
                         markdown_table(results, "device", table["cells"], ratios),
                     ]
-    return "\n\n".join(parts)
+    return "\n\n".join(parts) + "\n"
 
 
-def put_into_page(path, text):
-    """Replace what stands between the markers of a Markdown page; ValueError if they're missing."""
-    page = Path(path).read_text()
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{path} has no place marked {BEGIN} ... {END}: put both lines into it")
-    Path(path).write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}")
+def write_tables(results, path):
+    """Write the Markdown page."""
+    path = Path(path)
+    path.write_text(markdown(results, path.stem), encoding="utf-8")
 
 
 def write_page(results, path):
@@ -184,7 +195,7 @@ def main():
     )
     p.add_argument("results", metavar="RESULTS.json", help="what `make bench` left in build/bench")
     p.add_argument("--section", action="append", metavar="NAME", help="only this one; repeatable")
-    p.add_argument("--markdown", metavar="PAGE", help="put the tables into this page, print none")
+    p.add_argument("--markdown", metavar="PAGE", help="write this page, print no tables")
     p.add_argument("--html", metavar="PAGE", help="write this page, print no tables")
     args = p.parse_args()
     try:
@@ -194,7 +205,7 @@ def main():
                 known = ", ".join(results["sections"])
                 p.error(f"{args.results} has no section {section!r}, but: {known}")
         if args.markdown:
-            put_into_page(args.markdown, markdown(results))
+            write_tables(results, args.markdown)
         if args.html:
             write_page(results, args.html)
         if not args.markdown and not args.html:
@@ -205,7 +216,7 @@ def main():
         sys.exit(f"report: {e}: run it by build/venv/bin/python (`make setup-host` makes that)")
     except OSError as e:
         sys.exit(f"report: {e.filename}: {e.strerror}")
-    except (fig.BadResults, ValueError) as e:
+    except fig.BadResults as e:
         sys.exit(f"report: {e}")
 
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Measure floop and what one would use in its place, side by side, in the test machine.
+"""Measure floop and its alternatives, side by side, in the test machine.
 
-Each section boots a machine of its own, with every peer in it. The figures of every run go to
-build/bench/KERNEL.json, and a summary to the terminal; with --write into docs/benchmarks.md,
-docs/benchmarks.html and bench/results/ as well.
+Each section boots a machine of its own, with every peer in it. The figures of
+every run go to build/bench/KERNEL.json, and a summary to the terminal; with
+--write they go to bench/results/ as well, with their tables and plots.
 """
 
 import argparse
@@ -35,7 +35,7 @@ NEEDED = {
     "dmsetup": "dmsetup",
 }
 DATE = "%Y-%m-%dT%H:%M"
-PAGES = {"stable": "benchmarks.md", "lts": "benchmarks-lts.md"}
+PUBLISHED = PROJECT / "bench/results"
 EXAMPLES = f"""\
 sections: {", ".join(SECTIONS)}
 
@@ -71,8 +71,8 @@ def parse_args():
     p.add_argument("--kernel", choices=["lts", "stable"], default="stable")
     p.add_argument("--native", action="store_true", help="on this machine; needs --disk")
     p.add_argument("--disk", help="the scratch disk for --native; must be empty")
-    p.add_argument("--add", action="store_true", help="keep other sections of the last results")
-    p.add_argument("--write", action="store_true", help="into docs/ and bench/results/, too")
+    p.add_argument("--add", action="store_true", help="keep the last results' other sections")
+    p.add_argument("--write", action="store_true", help="into bench/results/, too")
     args = p.parse_args()
     args.only = chosen(args.only, SECTIONS, "section") or list(SECTIONS)
     args.peers = chosen(args.peers, peers.NAMED, "peer")
@@ -262,26 +262,32 @@ def save(results, path):
     path.write_text(f"{head}[\n{runs}\n]{tail}\n")
 
 
-def write(results, kernel):
-    """Into the documentation, and the results themselves beside the program."""
-    save(results, PROJECT / f"bench/results/{kernel}.json")
-    page = PROJECT / "docs" / PAGES[kernel]
-    report.put_into_page(page, report.markdown(results))
-    report.write_page(results, page.with_suffix(".html"))
+def write(results, kernel, folder=PUBLISHED):
+    """Publish results: the figures, their tables and their plots."""
+    save(results, folder / f"{kernel}.json")
+    report.write_tables(results, folder / f"{kernel}.md")
+    report.write_page(results, folder / f"{kernel}.html")
+
+
+def with_others(results, paths):
+    """The results with the sections of the first file that is there."""
+    for path in paths:
+        if path.exists():
+            before = json.loads(path.read_text())
+            return {**before, **{key: results[key] for key in ("date", "commit", "host")}}
+    return results
 
 
 def main():
     args = parse_args()
     if args.native:
         prepare_native(args)
-    page = PROJECT / "docs" / PAGES[args.kernel]
-    if args.write and not (page.exists() and report.BEGIN in page.read_text()):
-        sys.exit(f"bench: {page} has no place marked {report.BEGIN} for WRITE=1")
     path = PROJECT / "build/bench" / ("native.json" if args.native else f"{args.kernel}.json")
     results = host(args)
-    if args.add and path.exists():
-        before = json.loads(path.read_text())
-        results = {**before, **{key: results[key] for key in ("date", "commit", "host")}}
+    if args.add:
+        # What is to be published keeps what has been.
+        published = [PUBLISHED / path.name] if args.write else []
+        results = with_others(results, [*published, path])
     failed = []
     try:
         for name in args.only:

@@ -17,6 +17,7 @@ sys.path.insert(0, str(BENCH))
 import compare  # noqa: E402
 import figures  # noqa: E402
 import report  # noqa: E402
+import run as bench  # noqa: E402
 
 # By peer, its rounds. In the third round of throughput, the host was half as fast for everyone.
 COST = {
@@ -174,7 +175,20 @@ def test_no_ratio_to_next_to_nothing(results):
     about = results["tables"]["cost/xfs"]["measures"]["switches"]
     loop, raw = (of["cost/xfs", "switches", CELLS[0], p] for p in ("loop-direct", "raw"))
     assert figures.ratios(loop, raw, about) == {}
+    assert figures.compared(loop, raw, about) == "–"
+
+
+def test_no_ratio_of_next_to_nothing(results):
+    """0.003 switches over the 2 of another are no 0.00 times as many."""
+    of = figures.collect(results)
+    about = results["tables"]["cost/xfs"]["measures"]["switches"]
+    loop, raw = (of["cost/xfs", "switches", CELLS[0], p] for p in ("loop-direct", "raw"))
     assert figures.form_ratio(figures.ratios(raw, loop, about)) == "0.00×"
+    assert figures.compared(raw, loop, about) == "–"
+    assert figures.compared({}, loop, about) == "–"
+    assert figures.compared(loop, loop, about) == "1.00×"
+    references = figures.references(results, of, "cost/xfs", "switches")
+    assert references == ["loop-direct"], "there is none to the disk itself"
 
 
 @pytest.mark.parametrize(
@@ -240,47 +254,90 @@ def test_wide_tables_are_folded(results):
 
 
 def test_markdown(results):
-    said = report.markdown(results)
+    said = report.markdown(results, "lts")
+    assert said.startswith("# What floop costs on Linux 7.3.4\n\n") and said.endswith("|\n")
+    assert "[lts.html](lts.html)" in said
     assert "| floop, mapped | 900 (450..909) | – |" in said
     assert "| floop, mapped | 0.90× / 1.50× | – / – |" in said
     assert "| ublk | *it has no server here* |  |" in said
-    assert "- **ublk**: `--ublk` <as it is> Not in “Cost”: it has no server here" in said
+    assert "- **ublk**: `--ublk` <as it is>\n  - not in “Cost”: it has no server here\n" in said
     assert "*How emulation shows in it:* None of it." in said
     assert "accelerator: tcg, icount; 1 CPU; 2G of memory; disk: brd; fio-3.39." in said
     tables = [block for block in said.split("\n\n") if block.startswith("|")]
     assert len(tables) == 3 + 2 + 6 * 2, "holes have no ratios, for nothing is better"
     for table in tables:
         assert len({line.count("|") for line in table.splitlines()}) == 1
+    prose = [line for line in said.splitlines() if not line.startswith("|")]
+    assert max(map(len, prose)) <= 80
+
+
+def test_no_rows_of_nothing(results):
+    said = report.markdown(results, "lts")
+    switches = said[said.index("Switches per I/O") :]
+    ratios = switches[switches.index("The same, to loop, direct:") :].split("\n\n")[1]
+    assert [line.split(" | ")[0] for line in ratios.splitlines()] == [
+        "| device",
+        "|---|---:|---:|",
+        "| loop, direct",
+    ]
+    assert not re.search(r"0\.00×|^\|[^|]*(\| –( / –)* )+\|$", said, re.M)
+
+
+def test_absences(results):
+    """A line a reason, with all the sections that it holds for."""
+    reasons = {"cost": "too slow", "throughput": "too slow", "many": "no such program"}
+    results["peers"]["ublk"]["absent"] = reasons
+    assert figures.absences(results, "ublk") == [
+        "not in “Cost” and “Throughput”: too slow",
+        "not in “many”: no such program",
+    ]
+    results["peers"]["ublk"]["absent"] = {"*": "no kernel has it"}
+    assert figures.absences(results, "ublk") == ["not measured: no kernel has it"]
+    assert figures.absences(results, "raw") == []
 
 
 def test_sections_of_different_hosts(results):
     results["machines"]["times"] |= {"host": "Another CPU", "date": "2026-11-23T01:02"}
-    said = report.markdown(results)
+    said = " ".join(report.markdown(results, "lts").split())
     assert "A CPU or Another CPU (2 CPUs)" in said
     assert "measured 2026-11-23 01:02; on Another CPU" in said
 
 
 def test_quick_is_said(results):
     results["quick"] = True
-    assert "A quick run" in report.terminal(results) and "A quick run" in report.markdown(results)
+    assert "A quick run" in report.terminal(results) and "A quick run" in report.markdown(
+        results, "lts"
+    )
 
 
-def test_put_into_page(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("# Title\n\n<!-- bench -->\nold\n<!-- end of bench -->\n\nThe rest.\n")
-    for text in ("first", "second"):
-        report.put_into_page(page, text)
-    end = "<!-- end of bench -->\n\nThe rest.\n"
-    assert page.read_text() == f"# Title\n\n<!-- bench -->\n\nsecond\n\n{end}"
+def test_publish(results, tmp_path):
+    """WRITE=1: the figures, and beside them what report.py makes of them."""
+    bench.write(results, "lts", tmp_path)
+    assert figures.load(tmp_path / "lts.json") == results
+    pages = tmp_path / "again.md", tmp_path / "again.html"
+    status, said, _ = program(
+        "report.py", tmp_path / "lts.json", "--markdown", pages[0], "--html", pages[1]
+    )
+    assert (status, said) == (0, "")
+    assert pages[0].read_text() == (tmp_path / "lts.md").read_text().replace("lts.", "again.")
+    assert pages[1].read_text() == (tmp_path / "lts.html").read_text()
 
 
-@pytest.mark.parametrize("text", ["none", "<!-- bench -->", "<!-- end of bench --><!-- bench -->"])
-def test_put_into_page_without_markers(tmp_path, text):
-    page = tmp_path / "page.md"
-    page.write_text(text)
-    with pytest.raises(ValueError, match=f"{page} has no place marked"):
-        report.put_into_page(page, "new")
-    assert page.read_text() == text
+@pytest.mark.parametrize("kernel", ["stable", "lts"])
+def test_published_pages_are_current(kernel):
+    """bench/results/ has what the generator makes of the figures there."""
+    folder = BENCH / "results"
+    results = figures.load(folder / f"{kernel}.json")
+    assert report.markdown(results, kernel) == (folder / f"{kernel}.md").read_text()
+
+
+def test_add(results, saved, tmp_path):
+    """--add keeps what has been measured before: of the first file that is there."""
+    before = copy.deepcopy(results) | {"commit": "before", "rounds": 7}
+    paths = [tmp_path / "none.json", saved(before, "a.json"), saved(results, "b.json")]
+    found = bench.with_others(results | {"runs": []}, paths)
+    assert found == before | {"commit": results["commit"]}
+    assert bench.with_others(results, paths[:1]) is results
 
 
 # The page
@@ -330,7 +387,7 @@ def test_page_has_everything(page):
         "10,300 (10,290..10,310)",
         "1.14× / 0.40×",
         "– it has no server here",
-        "Not in “Cost”: it has no server here",
+        "not in “Cost”: it has no server here",
         "Instructions, xfs & co",
         "and <others>.",
         "<as it is>",
@@ -363,7 +420,7 @@ def test_nothing_measured(results, tmp_path):
     results["runs"] = [r for r in results["runs"] if r["table"] != "cost/xfs"]
     report.write_page(results, tmp_path / "page.html")
     assert "Instructions, xfs &amp; co" in (tmp_path / "page.html").read_text()
-    assert "Cost" in report.terminal(results) and "Cost" in report.markdown(results)
+    assert "Cost" in report.terminal(results) and "Cost" in report.markdown(results, "lts")
 
 
 # What changed
