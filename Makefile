@@ -37,6 +37,13 @@ demo: cli
 test: cli setup
 	@$(VENV)/pytest tests $(ARGS)
 
+## try: one case on one kernel, for the inner loop; CASE=guard/hang KERNEL=lts MODE=drop-in
+.PHONY: try
+try:
+	@[ -e build/venv/stamp ] || scripts/setup.sh --no-module
+	@cargo build --release --quiet --manifest-path cli/Cargo.toml
+	@$(VENV)/python tests/try.py --kernel "$(KERNEL)" --mode "$(MODE)" "$(CASE)"
+
 ## test-debug: the tests on a kernel with KASAN, lockdep and more (takes long)
 .PHONY: test-debug
 test-debug: cli setup
