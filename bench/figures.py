@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The results file of `make bench`: reading it, and what is worked out from its runs.
+"""The results file of `make bench`: reading it, and what is worked out from its
+runs.
 
-A figure is a measure of a peer in a cell of a table: one value a round, of which the median, the
-least and the most are shown. Ratios are taken within a round, so that what disturbs a whole round
-cancels, and the median of those is shown.
+A figure is a measure of a peer in a cell of a table: one value a round, of
+which the median, the least and the most are shown. Ratios are taken within a
+round, so that what disturbs a whole round cancels, and the median of those is
+shown.
 """
 
 import json
@@ -52,21 +54,34 @@ def problem(results):
     if not isinstance(results, dict) or "format" not in results:
         return "not a results file of `make bench`: it says no format"
     if results["format"] != FORMAT:
-        return f"format {results['format']!r}, and this reads format {FORMAT}: use its own commit's"
+        return (
+            f"format {results['format']!r}, and this reads format {FORMAT}:"
+            " use its own commit's"
+        )
     for name, kind in PARTS.items():
         if not isinstance(results.get(name), kind):
             return f"{name!r} is missing, or no {kind.__name__}"
     try:
         for name, section in results["sections"].items():
-            if section["machine"] not in results["machines"]:
-                return f"section {name!r} is of machine {section['machine']!r}, which isn't there"
+            machine = section["machine"]
+            if machine not in results["machines"]:
+                return (
+                    f"section {name!r} is of machine {machine!r},"
+                    " which isn't there"
+                )
         for name, table in results["tables"].items():
-            if table["section"] not in results["sections"]:
-                return f"table {name!r} is of section {table['section']!r}, which isn't there"
+            section = table["section"]
+            if section not in results["sections"]:
+                return (
+                    f"table {name!r} is of section {section!r},"
+                    " which isn't there"
+                )
         seen = set()
         for number, run in enumerate(results["runs"]):
             wrong = problem_of_run(results, run)
-            key = tuple(run[part] for part in ("table", "cell", "peer", "round"))
+            key = tuple(
+                run[part] for part in ("table", "cell", "peer", "round")
+            )
             if wrong is None and key in seen:
                 wrong = f"{key} is there twice"
             if wrong:
@@ -114,17 +129,23 @@ def spread(rounds):
 
 
 def ratios(ours, theirs, measure):
-    """A figure over another's of the same round, by round; none if the other's is next to nothing.
+    """A figure over another's of the same round, by round; none if the other's
+    is next to nothing.
 
-    Next to nothing: less than two digits of it are shown, and the ratio would be one of roundings.
+    Next to nothing: less than two digits of it are shown, and the ratio would
+    be one of roundings.
     """
     if less_than(10, theirs, measure):
         return {}
-    return {n: ours[n] / theirs[n] for n in sorted(ours.keys() & theirs.keys()) if theirs[n]}
+    return {
+        n: ours[n] / theirs[n]
+        for n in sorted(ours.keys() & theirs.keys())
+        if theirs[n]
+    }
 
 
 def less_than(units, rounds, measure):
-    """Whether a figure isn't there, or is less than so many of its last digit."""
+    """Whether a figure isn't there, or is less than UNITS of its last digit."""
     least = units * 10 ** -measure["decimals"]
     return not rounds or statistics.median(rounds.values()) < least
 
@@ -137,7 +158,9 @@ def form_spread(rounds, measure):
     """Median (least..most), or that it isn't measured."""
     if not rounds:
         return NONE
-    return "{} ({}..{})".format(*(form(value, measure) for value in spread(rounds)))
+    return "{} ({}..{})".format(
+        *(form(value, measure) for value in spread(rounds))
+    )
 
 
 def form_ratio(values):
@@ -149,14 +172,18 @@ def form_ratio(values):
 
 
 def compared(ours, theirs, measure):
-    """What a table says of one figure over another: nothing where one is nothing."""
+    """What a table says of one figure over another: nothing where one is
+    nothing.
+    """
     if less_than(5, ours, measure):
         return NONE
     return form_ratio(ratios(ours, theirs, measure))
 
 
 def rows(results, figures, name):
-    """The peers to show in a table, in order, each with why it isn't in it (or None)."""
+    """The peers to show in a table, in order, each with why it isn't in it (or
+    None).
+    """
     shown = []
     measured = {peer for table, _, _, peer in figures if table == name}
     for peer, about in results["peers"].items():
@@ -181,7 +208,10 @@ def absences(results, peer):
         sections.setdefault(reason, []).append(section)
     lines = []
     for reason, names in sections.items():
-        titles = [f"“{results['sections'].get(name, {'title': name})['title']}”" for name in names]
+        titles = [
+            f"“{results['sections'].get(name, {'title': name})['title']}”"
+            for name in names
+        ]
         where = "not measured" if "*" in names else f"not in {listed(titles)}"
         lines.append(f"{where}: {reason}")
     return lines
@@ -194,7 +224,9 @@ def listed(texts):
 
 
 def references(results, figures, name, measure):
-    """The peers of a table that there are ratios to: none where nothing is better."""
+    """The peers of a table that there are ratios to: none where nothing is
+    better.
+    """
     about = results["tables"][name]["measures"][measure]
     if not about["better"]:
         return []
@@ -212,7 +244,11 @@ def references(results, figures, name, measure):
 def measures_of(results, figures, name):
     """The measures of a table of which there is any figure, in order."""
     measured = {measure for table, measure, _, _ in figures if table == name}
-    return {m: about for m, about in results["tables"][name]["measures"].items() if m in measured}
+    return {
+        m: about
+        for m, about in results["tables"][name]["measures"].items()
+        if m in measured
+    }
 
 
 def direction(measure):
@@ -224,11 +260,19 @@ def direction(measure):
 def heading(name, measure):
     """A measure's name and unit, without saying the same twice."""
     says = direction(measure)
-    return says if measure["unit"].lower().startswith(name.lower()) else f"{name}, {says}"
+    return (
+        says
+        if measure["unit"].lower().startswith(name.lower())
+        else f"{name}, {says}"
+    )
 
 
 def tables_of(results, section):
-    return {n: table for n, table in results["tables"].items() if table["section"] == section}
+    return {
+        n: table
+        for n, table in results["tables"].items()
+        if table["section"] == section
+    }
 
 
 def machine_line(results, section):
@@ -246,7 +290,9 @@ def machine_line(results, section):
         f"{machine['memory']} of memory" if machine.get("memory") else "",
         f"disk: {machine['disk']}" if machine.get("disk") else "",
         ", ".join(versions),
-        f"measured {machine['date'].replace('T', ' ')}" if "date" in machine else "",
+        f"measured {machine['date'].replace('T', ' ')}"
+        if "date" in machine
+        else "",
         f"on {machine['host']}" if "host" in machine else "",
     ]
     return "; ".join(part for part in parts if part)
@@ -257,9 +303,11 @@ def either(texts):
 
 
 def host_cpus(results):
-    """Of the hosts: with --add a section may have been measured on another one."""
+    """Of the hosts: with --add a section may come from another one."""
     host = results["host"]
-    names = either(m.get("host", host["cpu"]) for m in results["machines"].values())
+    names = either(
+        m.get("host", host["cpu"]) for m in results["machines"].values()
+    )
     return f"{names or host['cpu']} ({host['cpus']} CPUs)"
 
 

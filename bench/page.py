@@ -1,28 +1,34 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The results as one HTML page that needs nothing else: no scripts, no fonts, no other files."""
+"""The results as one HTML page that needs nothing else: no scripts, no fonts,
+no other files.
+"""
 
 import statistics
 from html import escape
 
+from markdown import Markdown
+
 import figures as fig
 import plots
-from markdown import Markdown
 
 CSS = """
 :root {
   color-scheme: light dark;
-  --text: #1b1f24; --muted: #5c6570; --back: #ffffff; --line: #d6dae0; --band: #fdf1e6;
+  --text: #1b1f24; --muted: #5c6570; --back: #ffffff; --line: #d6dae0;
+  --band: #fdf1e6;
   --box: #f4f6f8; --link: #0b5cad;
 }
 @media (prefers-color-scheme: dark) {
   :root {
-    --text: #e4e7eb; --muted: #9aa4b0; --back: #15181c; --line: #363c44; --band: #2e2419;
+    --text: #e4e7eb; --muted: #9aa4b0; --back: #15181c; --line: #363c44;
+    --band: #2e2419;
     --box: #1e2329; --link: #7db7f2;
   }
 }
 * { box-sizing: border-box; }
 body {
-  margin: 0 auto; padding: 1rem; max-width: 76rem; color: var(--text); background: var(--back);
+  margin: 0 auto; padding: 1rem; max-width: 76rem; color: var(--text);
+  background: var(--back);
   font: 16px/1.5 system-ui, "DejaVu Sans", "Liberation Sans", sans-serif;
 }
 h1 { font-size: 1.8rem; margin: 0.5rem 0; }
@@ -35,7 +41,10 @@ h4 { font-size: 1rem; font-weight: normal; margin: 1rem 0 0.25rem; }
 p, ul, aside, dl { max-width: 48rem; }
 a { color: var(--link); }
 code { font: 0.9em "DejaVu Sans Mono", monospace; overflow-wrap: anywhere; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: 0.1rem 1rem; margin: 1rem 0; }
+dl {
+  display: grid; grid-template-columns: max-content 1fr; gap: 0.1rem 1rem;
+  margin: 1rem 0;
+}
 dt { color: var(--muted); }
 dd { margin: 0; }
 nav { margin: 1rem 0; }
@@ -47,15 +56,28 @@ aside {
 aside p { margin: 0.25rem 0; }
 .warning { border-color: #d55e00; font-weight: bold; }
 .small, caption { font-size: 0.85rem; color: var(--muted); }
-.plots { display: flex; flex-wrap: wrap; gap: 0.5rem 1.5rem; align-items: flex-start; }
-.legend { display: flex; flex-wrap: wrap; gap: 0 1.2rem; font-size: 0.85rem; margin: 0.5rem 0; }
+.plots {
+  display: flex; flex-wrap: wrap; gap: 0.5rem 1.5rem; align-items: flex-start;
+}
+.legend {
+  display: flex; flex-wrap: wrap; gap: 0 1.2rem; font-size: 0.85rem;
+  margin: 0.5rem 0;
+}
 .legend span { white-space: nowrap; }
-svg { max-width: 100%; height: auto; font-size: 11px; fill: currentColor; stroke-linejoin: round; }
+svg {
+  max-width: 100%; height: auto; font-size: 11px; fill: currentColor;
+  stroke-linejoin: round;
+}
 .legend svg, td svg, th svg { vertical-align: middle; max-width: none; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: 0.85rem; margin: 0.25rem 0 1rem; }
-th, td { padding: 0.2rem 0.7rem; border-bottom: 1px solid var(--line); vertical-align: top; }
-td { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
+th, td {
+  padding: 0.2rem 0.7rem; border-bottom: 1px solid var(--line);
+  vertical-align: top;
+}
+td {
+  text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums;
+}
 th { text-align: right; font-weight: normal; color: var(--muted); }
 th[scope=row] { text-align: left; color: var(--text); white-space: nowrap; }
 td.words { text-align: left; white-space: normal; min-width: 12rem; }
@@ -73,9 +95,12 @@ summary { cursor: pointer; color: var(--link); margin: 0.25rem 0; }
 }
 @media print {
   :root {
-    --text: #000; --muted: #444; --back: #fff; --line: #bbb; --band: #f3f3f3; --box: #f7f7f7;
+    --text: #000; --muted: #444; --back: #fff; --line: #bbb; --band: #f3f3f3;
+    --box: #f7f7f7;
   }
-  body { max-width: none; padding: 0; font-size: 10pt; print-color-adjust: exact; }
+  body {
+    max-width: none; padding: 0; font-size: 10pt; print-color-adjust: exact;
+  }
   nav, summary { display: none; }
   details::details-content { content-visibility: visible; block-size: auto; }
   td { white-space: normal; }
@@ -88,7 +113,9 @@ summary { cursor: pointer; color: var(--link); margin: 0.25rem 0; }
 
 def page(results):
     figures = fig.collect(results)
-    sections = "\n".join(section(results, figures, name) for name in results["sections"])
+    sections = "\n".join(
+        section(results, figures, name) for name in results["sections"]
+    )
     links = " ".join(
         f'<a href="#{escape(name)}">{escape(about["title"])}</a>'
         for name, about in results["sections"].items()
@@ -103,8 +130,9 @@ def page(results):
 </head>
 <body>
 <h1>What floop costs</h1>
-<p>floop beside the in-tree loop driver, what is below both, and what else makes a disk of a file.
-Everything here was measured by <code>make bench</code>, which makes this page as well.</p>
+<p>floop beside the in-tree loop driver, what is below both, and what else makes
+a disk of a file. <code>make bench</code> has measured everything here, and
+makes this page as well.</p>
 {head(results)}
 <nav><a href="#peers">What is compared</a> {links}</nav>
 {summary(results, figures)}
@@ -122,32 +150,49 @@ def head(results):
     parts = {
         "measured": results["date"].replace("T", " "),
         "commit": results["commit"],
-        "kernel": fig.either(f"Linux {machine['kernel']}" for machine in machines),
+        "kernel": fig.either(
+            f"Linux {machine['kernel']}" for machine in machines
+        ),
         "CPU": fig.host_cpus(results),
-        "accelerator": fig.either(machine["accelerator"] for machine in machines),
+        "accelerator": fig.either(
+            machine["accelerator"] for machine in machines
+        ),
         "emulator": host.get("qemu") or "none",
         "rounds": f"{results['rounds']}",
     }
-    items = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in parts.items())
-    quick = f'<aside class="warning">{fig.QUICK}</aside>' if results["quick"] else ""
-    return f"""{quick}<dl>{items}<dt>again</dt><dd><code>make bench</code></dd></dl>
-<p>A figure is the median of its rounds, and beside it the least and the most of them: as
-(least..most) in tables, as a thin line in plots. A ratio is the median of the ratios within a
-round, so that what slows a whole round down cancels. It is left out where one of the two is
-next to nothing. Bars begin at zero. {fig.NONE} isn't measured.</p>"""
+    items = "".join(
+        f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in parts.items()
+    )
+    quick = (
+        f'<aside class="warning">{fig.QUICK}</aside>'
+        if results["quick"]
+        else ""
+    )
+    items += "<dt>again</dt><dd><code>make bench</code></dd>"
+    return f"""{quick}<dl>{items}</dl>
+<p>A figure is the median of its rounds, and beside it the least and the most of
+them: as (least..most) in tables, as a thin line in plots. A ratio is the median
+of the ratios within a round, so that what slows a whole round down cancels. It
+is left out where one of the two is next to nothing. Bars begin at zero.
+{fig.NONE} isn't measured.</p>"""
 
 
 def summary(results, figures):
-    """One plot a section: the first measure of its first table, over that of the disk itself."""
+    """One plot a section: the first measure of its first table, over that of
+    the disk itself.
+    """
     drawn = []
     for name in results["sections"]:
-        drawn += [plot for plot in [summary_plot(results, figures, name)] if plot]
+        drawn += [
+            plot for plot in [summary_plot(results, figures, name)] if plot
+        ]
     if not drawn:
         return ""
     return f"""<h2>At a glance</h2>
-<p>The first figure of each section, as a multiple of the same figure of the one at the dashed
-line. The bar is the median of the cells (patterns and depths), and the small strokes are the cells.
-Sections differ in how much of a figure is emulation: each says so below.</p>
+<p>The first figure of each section, as a multiple of the same figure of the one
+at the dashed line. The bar is the median of the cells (patterns and depths),
+and the small strokes are the cells. Sections differ in how much of a figure is
+emulation: each says so below.</p>
 <div class="plots">{"".join(drawn)}</div>"""
 
 
@@ -156,7 +201,9 @@ def summary_plot(results, figures, name):
         for measure, of in fig.measures_of(results, figures, table).items():
             references = fig.references(results, figures, table, measure)
             if references:
-                return ratio_plot(results, figures, table, measure, references[0])
+                return ratio_plot(
+                    results, figures, table, measure, references[0]
+                )
             if of["better"]:
                 return None
     return None
@@ -169,12 +216,19 @@ def ratio_plot(results, figures, name, measure, reference):
     for peer, reason in fig.rows(results, figures, name):
         of = []
         for cell in table["cells"]:
-            pair = [figures.get((name, measure, cell, p), {}) for p in (peer, reference)]
+            pair = [
+                figures.get((name, measure, cell, p), {})
+                for p in (peer, reference)
+            ]
             ratios = fig.ratios(*pair, about)
             of += [statistics.median(ratios.values())] if ratios else []
         if of:
             rows.append(
-                (peer, (statistics.median(of), min(of), max(of)), f"{statistics.median(of):.2f}×")
+                (
+                    peer,
+                    (statistics.median(of), min(of), max(of)),
+                    f"{statistics.median(of):.2f}×",
+                )
             )
             dots[peer] = of
         elif reason:
@@ -188,7 +242,9 @@ def ratio_plot(results, figures, name, measure, reference):
 
 
 def markdown(text):
-    """Markdown as XHTML. HTML in it is text: what is written as <file> stays that."""
+    """Markdown as XHTML. HTML in it is text: what is written as <file> stays
+    that.
+    """
     md = Markdown(extensions=["fenced_code", "tables"], output_format="xhtml")
     md.preprocessors.deregister("html_block")
     md.inlinePatterns.deregister("html")
@@ -201,9 +257,13 @@ def peers(results):
         how = markdown(peer["how"])
         for line in fig.absences(results, name):
             how += f'<p class="small">{escape(line)}</p>'
-        cells = f'<td>{plots.chip(results, name)}</td><td class="words">{how}</td>'
+        cells = (
+            f'<td>{plots.chip(results, name)}</td><td class="words">{how}</td>'
+        )
         rows.append(row(name, peer["title"], cells))
-    return f'<div class="wide"><table><tbody>{"".join(rows)}</tbody></table></div>'
+    return (
+        f'<div class="wide"><table><tbody>{"".join(rows)}</tbody></table></div>'
+    )
 
 
 def row(peer, title, cells):
@@ -216,10 +276,13 @@ def section(results, figures, name):
     emulation = ""
     if about.get("emulation"):
         emulation = (
-            f"<aside><p><b>How emulation shows in it</b></p>{markdown(about['emulation'])}</aside>"
+            "<aside><p><b>How emulation shows in it</b></p>"
+            f"{markdown(about['emulation'])}</aside>"
         )
     tables = fig.tables_of(results, name)
-    parts = [table(results, figures, t) for t in tables] or ["<p>Nothing was measured.</p>"]
+    parts = [table(results, figures, t) for t in tables] or [
+        "<p>Nothing was measured.</p>"
+    ]
     return f"""<h2 id="{escape(name)}">{escape(about["title"])}</h2>
 {markdown(about["text"])}
 {emulation}
@@ -242,7 +305,8 @@ def table(results, figures, name):
         if of["better"] or of.get("plot"):
             plot = value_plots(results, figures, name, measure)
             parts.append(
-                f"{heading}{plot}<details><summary>figures</summary>{figures_too}</details>"
+                f"{heading}{plot}"
+                f"<details><summary>figures</summary>{figures_too}</details>"
             )
         else:
             parts.append(heading + figures_too)
@@ -258,7 +322,9 @@ def latency(results, figures, name, measures):
         lines = {}
         for peer, _ in fig.rows(results, figures, name):
             of = {m: figures.get((name, m, cell, peer)) for m in measures}
-            lines[peer] = [(m, fig.spread(rounds)) for m, rounds in of.items() if rounds]
+            lines[peer] = [
+                (m, fig.spread(rounds)) for m, rounds in of.items() if rounds
+            ]
         lines = {peer: points for peer, points in lines.items() if points}
         seen |= set(lines)
         if lines:
@@ -271,7 +337,9 @@ def latency(results, figures, name, measures):
     tables = ""
     for m in measures:
         title = fig.heading(m, about["measures"][m])
-        tables += f"<h4>{escape(title)}</h4>{numbers(results, figures, name, m)}"
+        tables += (
+            f"<h4>{escape(title)}</h4>{numbers(results, figures, name, m)}"
+        )
     return f"""<h4>{escape(heading)}</h4>
 <div class="legend">{legend}</div>
 <div class="plots">{"".join(drawn)}</div>
@@ -279,7 +347,9 @@ def latency(results, figures, name, measures):
 
 
 def value_plots(results, figures, name, measure):
-    """A measure's bars, one plot a cell; on one scale unless that would hide some of them."""
+    """A measure's bars, one plot a cell; on one scale unless that would hide
+    some of them.
+    """
     about = results["tables"][name]
     of = about["measures"][measure]
     cells = {}
@@ -291,12 +361,21 @@ def value_plots(results, figures, name, measure):
                 spread = fig.spread(rounds)
                 rows.append((peer, spread, fig.form(spread[0], of)))
             else:
-                rows.append((peer, None, "not measured" if reason else fig.NONE))
+                rows.append(
+                    (peer, None, "not measured" if reason else fig.NONE)
+                )
         if any(spread for _, spread, _ in rows):
             cells[cell] = rows
-    longest = [max(spread[2] for _, spread, _ in rows if spread) for rows in cells.values()]
+    longest = [
+        max(spread[2] for _, spread, _ in rows if spread)
+        for rows in cells.values()
+    ]
     shared = max(longest) <= 4 * min(longest)
-    note = "" if shared else '<p class="small">Each plot has a scale of its own.</p>'
+    note = (
+        ""
+        if shared
+        else '<p class="small">Each plot has a scale of its own.</p>'
+    )
     limit = max(longest) if shared else None
     drawn = [
         plots.bars(results, cell, rows, fig.direction(of), limit=limit)
@@ -310,7 +389,9 @@ def numbers(results, figures, name, measure):
     about = results["tables"][name]
     of = about["measures"][measure]
     references = fig.references(results, figures, name, measure)
-    header = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in about["cells"])
+    header = "".join(
+        f'<th scope="col">{escape(cell)}</th>' for cell in about["cells"]
+    )
     rows = []
     for peer, reason in fig.rows(results, figures, name):
         cells = ""
@@ -320,7 +401,9 @@ def numbers(results, figures, name, measure):
         for cell in about["cells"] if not reason else []:
             rounds = figures.get((name, measure, cell, peer), {})
             ratios = [
-                fig.compared(rounds, figures.get((name, measure, cell, to), {}), of)
+                fig.compared(
+                    rounds, figures.get((name, measure, cell, to), {}), of
+                )
                 for to in references
             ]
             said = any(ratio != fig.NONE for ratio in ratios)
@@ -328,8 +411,13 @@ def numbers(results, figures, name, measure):
             cells += f"<td>{escape(fig.form_spread(rounds, of))}{below}</td>"
         rows.append(row(peer, results["peers"][peer]["title"], cells))
     to = " / ".join(results["peers"][peer]["title"] for peer in references)
-    caption = f"<caption>below each figure: its ratio to {escape(to)}</caption>" if to else ""
+    caption = (
+        f"<caption>below each figure: its ratio to {escape(to)}</caption>"
+        if to
+        else ""
+    )
     return (
-        f'<div class="wide"><table>{caption}<thead><tr><th></th>{header}</tr></thead>'
+        f'<div class="wide"><table>{caption}'
+        f"<thead><tr><th></th>{header}</tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )

@@ -24,7 +24,8 @@ import scratch
 from guest import SECTIONS, peers
 
 PROJECT = Path(__file__).resolve().parent.parent
-# By program, the Debian package that has it: what every section needs of a real machine.
+# By program, the Debian package that has it: what every section needs of a real
+# machine.
 NEEDED = {
     "fio": "fio",
     "sfdisk": "fdisk",
@@ -45,7 +46,7 @@ examples:
   make bench KERNEL=lts ONLY=cost          on Debian's LTS kernel
   make bench PEERS=floop-mapped,loop-direct ONLY=cost
   make bench-compare A.json B.json         what changed beyond the noise
-  make bench NATIVE=1 DISK=/dev/sdx        on this machine, with an empty scratch disk
+  make bench NATIVE=1 DISK=/dev/sdx        here, on an empty scratch disk
 """
 
 
@@ -53,7 +54,9 @@ def chosen(text, known, what):
     names = [name for name in text.split(",") if name]
     for name in names:
         if name not in known:
-            sys.exit(f"bench: no {what} {name!r}; there are: {', '.join(known)}")
+            sys.exit(
+                f"bench: no {what} {name!r}; there are: {', '.join(known)}"
+            )
     return names
 
 
@@ -64,15 +67,39 @@ def parse_args():
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    p.add_argument("--only", default="", metavar="SECTION,...", help="these sections; default all")
-    p.add_argument("--peers", default="", metavar="PEER,...", help="these peers; default all")
-    p.add_argument("--quick", action="store_true", help="one short round: does it work, roughly")
+    p.add_argument(
+        "--only",
+        default="",
+        metavar="SECTION,...",
+        help="these sections; default all",
+    )
+    p.add_argument(
+        "--peers",
+        default="",
+        metavar="PEER,...",
+        help="these peers; default all",
+    )
+    p.add_argument(
+        "--quick",
+        action="store_true",
+        help="one short round: does it work, roughly",
+    )
     p.add_argument("--rounds", type=int, help="default 5, with --quick 1")
     p.add_argument("--kernel", choices=["lts", "stable"], default="stable")
-    p.add_argument("--native", action="store_true", help="on this machine; needs --disk")
-    p.add_argument("--disk", help="the scratch disk for --native; must be empty")
-    p.add_argument("--add", action="store_true", help="keep the last results' other sections")
-    p.add_argument("--write", action="store_true", help="into bench/results/, too")
+    p.add_argument(
+        "--native", action="store_true", help="on this machine; needs --disk"
+    )
+    p.add_argument(
+        "--disk", help="the scratch disk for --native; must be empty"
+    )
+    p.add_argument(
+        "--add",
+        action="store_true",
+        help="keep the last results' other sections",
+    )
+    p.add_argument(
+        "--write", action="store_true", help="into bench/results/, too"
+    )
     args = p.parse_args()
     args.only = chosen(args.only, SECTIONS, "section") or list(SECTIONS)
     args.peers = chosen(args.peers, peers.NAMED, "peer")
@@ -80,21 +107,34 @@ def parse_args():
     if args.rounds < 1:
         p.error("--rounds: at least one")
     if args.native and args.write:
-        p.error("WRITE=1 is for the test machine's results: NATIVE=1 leaves its own in build/bench")
+        p.error(
+            "WRITE=1 is for the test machine's results: NATIVE=1 leaves its"
+            " own in build/bench"
+        )
     if bool(args.native) != bool(args.disk):
         p.error("NATIVE=1 and DISK=/dev/... go together")
     return args
 
 
 def output(*command):
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    return subprocess.run(
+        command, check=True, capture_output=True, text=True
+    ).stdout.strip()
 
 
 def host(args):
     commit = output("git", "-C", PROJECT, "rev-parse", "--short=12", "HEAD")
-    changed = output("git", "-C", PROJECT, "status", "--porcelain", "--", "kernel", "bench")
-    cpu = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.M)
-    qemu = None if args.native else output("qemu-system-x86_64", "--version").splitlines()[0]
+    changed = output(
+        "git", "-C", PROJECT, "status", "--porcelain", "--", "kernel", "bench"
+    )
+    cpu = re.search(
+        r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.M
+    )
+    qemu = (
+        None
+        if args.native
+        else output("qemu-system-x86_64", "--version").splitlines()[0]
+    )
     return {
         "format": figures.FORMAT,
         "date": time.strftime(DATE),
@@ -107,7 +147,10 @@ def host(args):
             "qemu": qemu,
         },
         "machines": {},
-        "peers": {p.name: {"title": p.title, "how": p.how, "absent": {}} for p in peers.ALL},
+        "peers": {
+            p.name: {"title": p.title, "how": p.how, "absent": {}}
+            for p in peers.ALL
+        },
         "sections": {},
         "tables": {},
         "runs": [],
@@ -115,7 +158,7 @@ def host(args):
 
 
 class Progress:
-    """One line that is written over, or with no terminal a line now and then."""
+    """One line, written over; without a terminal a line now and then."""
 
     def __init__(self, section, total):
         self.section, self.total, self.done = section, total, 0
@@ -136,19 +179,45 @@ class Progress:
         spent = time.monotonic() - self.started
         clear = "\r\033[K" if sys.stderr.isatty() else ""
         print(
-            f"{clear}bench: {self.section}: {self.done} figures in {spent:.0f} s", file=sys.stderr
+            f"{clear}bench: {self.section}: {self.done} figures in"
+            f" {spent:.0f} s",
+            file=sys.stderr,
         )
 
 
 def command(section, args):
-    """What measures a section, and where: the machine's command line and its description."""
-    inside = ["env", f"PYTHONPATH={PROJECT}/bench", "python3", "-m", "guest", section.name]
-    inside += ["--rounds", str(args.rounds), *(["--quick"] if args.quick else [])]
+    """What measures a section, and where: the machine's command line and its
+    description.
+    """
+    inside = [
+        "env",
+        f"PYTHONPATH={PROJECT}/bench",
+        "python3",
+        "-m",
+        "guest",
+        section.name,
+    ]
+    inside += [
+        "--rounds",
+        str(args.rounds),
+        *(["--quick"] if args.quick else []),
+    ]
     inside += ["--peers", ",".join(args.peers)] if args.peers else []
     if args.native:
-        where = {"accelerator": "none (this machine)", "cpus": os.cpu_count(), "disk": args.disk}
+        where = {
+            "accelerator": "none (this machine)",
+            "cpus": os.cpu_count(),
+            "disk": args.disk,
+        }
         return [*inside, "--disk", args.disk], where
-    vm = [PROJECT / "vm", "--bench", "--kernel", args.kernel, "--memory", section.memory]
+    vm = [
+        PROJECT / "vm",
+        "--bench",
+        "--kernel",
+        args.kernel,
+        "--memory",
+        section.memory,
+    ]
     vm += ["--timeout", "14400", *(["--icount"] if section.icount else [])]
     vm += ["--disk", f"nvme:{section.disk}"] if section.disk else []
     where = {
@@ -162,22 +231,35 @@ def command(section, args):
 
 def accelerator():
     answer = PROJECT / "build/kvm"
-    return "kvm" if answer.exists() and answer.read_text().startswith("yes") else "tcg"
+    return (
+        "kvm"
+        if answer.exists() and answer.read_text().startswith("yes")
+        else "tcg"
+    )
 
 
 def expected(section, taking_part, rounds):
-    """How many figures there will be, if nobody drops out: for the progress only."""
-    return rounds * len(taking_part) * sum(len(table.cells) for table in section.tables.values())
+    """How many figures there will be, if nobody drops out: for the progress
+    only.
+    """
+    return (
+        rounds
+        * len(taking_part)
+        * sum(len(table.cells) for table in section.tables.values())
+    )
 
 
 def measure(section, args, results):
-    """Run a section; False if a peer failed in it or the section ended early."""
+    """Run a section; False if a peer failed in it or it ended early."""
     for tries_left in (2, 1, 0):
         done = measure_once(section, args, results)
         # An emulated machine on a busy host may die while it boots.
         if section.name in results["machines"] or not tries_left:
             return done
-        print(f"bench: {section.name}: its machine did not start; again", file=sys.stderr)
+        print(
+            f"bench: {section.name}: its machine did not start; again",
+            file=sys.stderr,
+        )
     return False
 
 
@@ -185,29 +267,42 @@ def measure_once(section, args, results):
     words, where = command(section, args)
     print(f"bench: {section.name}: starting its machine", file=sys.stderr)
     progress, failed = Progress(section.name, 0), False
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=PROJECT) as process:
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, text=True, cwd=PROJECT
+    ) as process:
         for line in process.stdout:
             answer = json.loads(line)
             if "machine" in answer:
                 machine = answer["machine"]
                 if machine.pop("floop"):
                     machine["versions"]["floop"] = f"commit {results['commit']}"
-                when = {"date": time.strftime(DATE), "host": results["host"]["cpu"]}
+                when = {
+                    "date": time.strftime(DATE),
+                    "host": results["host"]["cpu"],
+                }
                 results["machines"][section.name] = {**where, **machine, **when}
-                progress.total = expected(section, answer["taking_part"], args.rounds)
+                progress.total = expected(
+                    section, answer["taking_part"], args.rounds
+                )
                 progress.started = time.monotonic()
             elif "absent" in answer:
                 absent = results["peers"][answer["absent"]]["absent"]
                 absent[section.name] = answer["reason"]
             elif "failed" in answer:
                 failed = True
-                reason = results["peers"][answer["failed"]]["absent"][section.name]
+                reason = results["peers"][answer["failed"]]["absent"][
+                    section.name
+                ]
                 print(
-                    f"\nbench: {section.name}: {answer['failed']} failed: {reason}", file=sys.stderr
+                    f"\nbench: {section.name}: {answer['failed']} failed:"
+                    f" {reason}",
+                    file=sys.stderr,
                 )
             else:
                 results["runs"].append(answer)
-                progress.step(f"{answer['table']}, {answer['cell']}, {answer['peer']}")
+                progress.step(
+                    f"{answer['table']}, {answer['cell']}, {answer['peer']}"
+                )
     progress.end()
     return process.returncode == 0 and not failed
 
@@ -215,7 +310,11 @@ def measure_once(section, args, results):
 def forget(results, section):
     """Take an earlier run of a section out of the results."""
     results["machines"].pop(section.name, None)
-    results["runs"] = [r for r in results["runs"] if not r["table"].startswith(f"{section.name}/")]
+    results["runs"] = [
+        r
+        for r in results["runs"]
+        if not r["table"].startswith(f"{section.name}/")
+    ]
     for peer in results["peers"].values():
         peer["absent"].pop(section.name, None)
 
@@ -233,20 +332,33 @@ def in_order(results):
 
 
 def prepare_native(args):
-    """A disk that holds nothing, and the sections that a real machine can measure."""
+    """A disk that holds nothing, and the sections that a real machine can
+    measure.
+    """
     if os.geteuid():
         sys.exit("bench: NATIVE=1 has to be run as root")
-    lacking = {program: of for program, of in NEEDED.items() if not shutil.which(program)}
+    lacking = {
+        program: of
+        for program, of in NEEDED.items()
+        if not shutil.which(program)
+    }
     if lacking:
         packages = " ".join(sorted(set(lacking.values())))
-        sys.exit(f"bench: no {', '.join(lacking)} on this machine: apt install {packages}")
+        sys.exit(
+            f"bench: no {', '.join(lacking)} on this machine: apt install"
+            f" {packages}"
+        )
     if reason := scratch.refusal(args.disk):
-        sys.exit(f"bench: {args.disk}: {reason}; give an empty disk that nobody needs")
+        sys.exit(
+            f"bench: {args.disk}: {reason}; give an empty disk that nobody"
+            " needs"
+        )
     counted = [name for name in args.only if SECTIONS[name].icount]
     args.only = [name for name in args.only if name not in counted]
     if counted:
         print(
-            f"bench: {', '.join(counted)}: left out: it counts the instructions of an emulated CPU",
+            f"bench: {', '.join(counted)}: left out: it counts the"
+            " instructions of an emulated CPU",
             file=sys.stderr,
         )
     if not args.only:
@@ -256,7 +368,9 @@ def prepare_native(args):
 def save(results, path):
     """One line for every run: so that versions can be compared."""
     path.parent.mkdir(exist_ok=True)
-    runs = ",\n".join(json.dumps(run, ensure_ascii=False) for run in results["runs"])
+    runs = ",\n".join(
+        json.dumps(run, ensure_ascii=False) for run in results["runs"]
+    )
     text = json.dumps({**results, "runs": []}, indent=1, ensure_ascii=False)
     head, _, tail = text.rpartition("[]")
     path.write_text(f"{head}[\n{runs}\n]{tail}\n")
@@ -274,7 +388,10 @@ def with_others(results, paths):
     for path in paths:
         if path.exists():
             before = json.loads(path.read_text())
-            return {**before, **{key: results[key] for key in ("date", "commit", "host")}}
+            return {
+                **before,
+                **{key: results[key] for key in ("date", "commit", "host")},
+            }
     return results
 
 
@@ -282,7 +399,11 @@ def main():
     args = parse_args()
     if args.native:
         prepare_native(args)
-    path = PROJECT / "build/bench" / ("native.json" if args.native else f"{args.kernel}.json")
+    path = (
+        PROJECT
+        / "build/bench"
+        / ("native.json" if args.native else f"{args.kernel}.json")
+    )
     results = host(args)
     if args.add:
         # What is to be published keeps what has been.
@@ -304,7 +425,9 @@ def main():
     if args.write:
         write(results, args.kernel)
     if failed:
-        sys.exit(f"bench: not all of these could be measured: {', '.join(failed)}")
+        sys.exit(
+            f"bench: not all of these could be measured: {', '.join(failed)}"
+        )
 
 
 if __name__ == "__main__":

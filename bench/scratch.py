@@ -12,7 +12,9 @@ LEAST = 2 << 30
 
 
 def output(*command):
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        command, check=True, capture_output=True, text=True
+    ).stdout
 
 
 def refusal(disk):
@@ -21,9 +23,9 @@ def refusal(disk):
         return "there is no such disk"
     if not stat.S_ISBLK(os.stat(disk).st_mode):
         return "not a block device"
-    (found,) = json.loads(output("lsblk", "-Jbpo", "NAME,TYPE,SIZE,RO,MOUNTPOINTS", disk))[
-        "blockdevices"
-    ]
+    (found,) = json.loads(
+        output("lsblk", "-Jbpo", "NAME,TYPE,SIZE,RO,MOUNTPOINTS", disk)
+    )["blockdevices"]
     if found["type"] not in ("disk", "loop"):
         return f"a {found['type']}, not a whole disk"
     if children := found.get("children"):
@@ -33,8 +35,11 @@ def refusal(disk):
     if found["ro"]:
         return "read-only"
     if found["size"] < LEAST:
-        return f"too small: {found['size'] >> 20} MiB, and {LEAST >> 20} are needed"
-    if signatures := json.loads(output("wipefs", "-J", "-n", disk) or "{}").get("signatures"):
+        has = found["size"] >> 20
+        return f"too small: {has} MiB, and {LEAST >> 20} are needed"
+    if signatures := json.loads(output("wipefs", "-J", "-n", disk) or "{}").get(
+        "signatures"
+    ):
         return f"it holds {', '.join(each['type'] for each in signatures)}"
     return in_use_or_written(disk, found["size"])
 
@@ -47,7 +52,10 @@ def in_use_or_written(disk, size):
     try:
         for offset in (0, size - ENDS):
             if any(os.pread(fd, ENDS, offset)):
-                return "there is data on it (its first and last 4 MiB aren't all zero)"
+                return (
+                    "there is data on it"
+                    " (its first and last 4 MiB aren't all zero)"
+                )
     finally:
         os.close(fd)
     return ""
@@ -60,4 +68,6 @@ def wipe(disk):
         for offset in (0, size - ENDS):
             os.pwrite(file.fileno(), bytes(ENDS), offset)
         os.fsync(file.fileno())
-    subprocess.run(["blockdev", "--rereadpt", disk], check=False, stderr=subprocess.DEVNULL)
+    subprocess.run(
+        ["blockdev", "--rereadpt", disk], check=False, stderr=subprocess.DEVNULL
+    )

@@ -1,12 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What runs inside the test machine: the peers, the places of images, and one file a section.
+"""What runs inside the test machine: the peers, the places of images, and one
+file a section.
 
-The host reads the sections too, for what they are called and which machine they need.
+The host reads the sections too, for what they are called and which machine they
+need.
 """
 
-from . import apps, cost, fill, levels, many, pressure, sparse, stacks, throughput
+from . import (
+    apps,
+    cost,
+    fill,
+    levels,
+    many,
+    pressure,
+    sparse,
+    stacks,
+    throughput,
+)
 
 MODULES = (levels, throughput, sparse, stacks, pressure, fill, many, apps)
 SECTIONS = {
-    section.name: section for section in (*cost.SECTIONS, *(module.SECTION for module in MODULES))
+    section.name: section
+    for section in (*cost.SECTIONS, *(module.SECTION for module in MODULES))
 }

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Measure one section. Started in the test machine by bench/run.py: python3 -m guest SECTION ..."""
+"""Measure one section. Started in the test machine by bench/run.py: python3 -m
+guest SECTION ...
+"""
 
 import argparse
 import os
@@ -42,7 +44,9 @@ def main():
     section = SECTIONS[args.section]
     if not args.disk:
         stop_udev()
-        os.chmod("/dev/null", 0o666)  # there it isn't, and PostgreSQL asks for it
+        os.chmod(
+            "/dev/null", 0o666
+        )  # there it isn't, and PostgreSQL asks for it
     peers.load_drivers()
     names = [name for name in args.peers.split(",") if name]
     bench = Run(section, args.rounds, args.quick, names)

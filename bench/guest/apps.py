@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Programs that commit small things: PostgreSQL and SQLite, on a file system on X."""
+"""Programs that commit small things: PostgreSQL and SQLite, on a file system on
+X.
+"""
 
 import glob
 import os
@@ -22,29 +24,60 @@ LOGS = f"{SOCKETS}/transactions"
 SQLITE = {"SQLite, WAL": "wal", "SQLite, rollback journal": "delete"}
 POSTGRES = "PostgreSQL"
 PERCENTILES = {"p50": 0.5, "p99": 0.99}
-WORK = [f"--client={CLIENTS}", f"--jobs={CLIENTS}", "--protocol=prepared", "--no-vacuum"]
+WORK = [
+    f"--client={CLIENTS}",
+    f"--jobs={CLIENTS}",
+    "--protocol=prepared",
+    "--no-vacuum",
+]
 
 
 def summary(count, seconds, latencies):
     """Latencies in microseconds."""
     latencies.sort()
-    at = {name: latencies[int(len(latencies) * part)] for name, part in PERCENTILES.items()}
+    at = {
+        name: latencies[int(len(latencies) * part)]
+        for name, part in PERCENTILES.items()
+    }
     return {"transactions": count / seconds, **at}
 
 
 def postgres(program, *arguments):
-    """One of PostgreSQL's programs, as its user: the server doesn't run as root."""
-    # Debian's programs of these names in /usr/bin are wrappers, which take longer than the work.
+    """One of PostgreSQL's programs, as its user: the server doesn't run as
+    root.
+    """
+    # Debian's programs of these names in /usr/bin are wrappers, which take
+    # longer than the work.
     found = sorted(glob.glob(f"/usr/lib/postgresql/*/bin/{program}"))
     if not found:
         raise Failed(f"no {program} in the guest: start it by ./vm --bench")
-    return run("runuser", "-u", "postgres", "--", "env", "-C", SOCKETS, found[-1], *arguments)
+    return run(
+        "runuser",
+        "-u",
+        "postgres",
+        "--",
+        "env",
+        "-C",
+        SOCKETS,
+        found[-1],
+        *arguments,
+    )
 
 
 @contextmanager
 def server(data):
     options = f"-c listen_addresses= -c unix_socket_directories={SOCKETS}"
-    postgres("pg_ctl", "-D", data, "-l", f"{SOCKETS}/log", "-o", options, "-w", "start")
+    postgres(
+        "pg_ctl",
+        "-D",
+        data,
+        "-l",
+        f"{SOCKETS}/log",
+        "-o",
+        options,
+        "-w",
+        "start",
+    )
     try:
         yield
     finally:
@@ -56,7 +89,9 @@ def pgbench(*arguments):
 
 
 def make_template(device):
-    """An ext4 with a database that pgbench can work on: made once, for it takes long."""
+    """An ext4 with a database that pgbench can work on: made once, for it takes
+    long.
+    """
     os.makedirs(SOCKETS, exist_ok=True)
     shutil.chown(SOCKETS, "postgres", "postgres")
     make_fs("ext4", device)
@@ -64,22 +99,41 @@ def make_template(device):
         data = f"{folder}/postgres"
         os.mkdir(data)
         shutil.chown(data, "postgres", "postgres")
-        postgres("initdb", "-D", data, "--no-sync", "--auth=trust", "--locale=C", "-E", "UTF8")
+        postgres(
+            "initdb",
+            "-D",
+            data,
+            "--no-sync",
+            "--auth=trust",
+            "--locale=C",
+            "-E",
+            "UTF8",
+        )
         with server(data):
             pgbench("--initialize", "--quiet", f"--scale={SCALE}")
-            # An emulator translates code when it first runs: that isn't the first peer's time.
+            # An emulator translates code when it first runs: that isn't the
+            # first peer's time.
             pgbench(*WORK, "--time=3")
     copy(device, TEMPLATE)
 
 
 def copy(source, target):
-    run("dd", f"if={source}", f"of={target}", "bs=4M", "conv=fsync", "status=none")
+    run(
+        "dd",
+        f"if={source}",
+        f"of={target}",
+        "bs=4M",
+        "conv=fsync",
+        "status=none",
+    )
 
 
 def measure_postgres(folder, seconds):
     with server(f"{folder}/postgres"):
         pgbench(*WORK, f"--time={WARM_UP}")
-        said = pgbench(*WORK, f"--time={seconds}", "--log", f"--log-prefix={LOGS}")
+        said = pgbench(
+            *WORK, f"--time={seconds}", "--log", f"--log-prefix={LOGS}"
+        )
     latencies = []
     for path in glob.glob(f"{LOGS}.*"):
         with open(path) as log:
@@ -94,7 +148,9 @@ def measure_postgres(folder, seconds):
 def measure_sqlite(folder, journal, seconds):
     """One row and one commit at a time."""
     latencies, row = [], "x" * 100
-    with closing(sqlite3.connect(f"{folder}/{journal}.db", isolation_level=None)) as db:
+    with closing(
+        sqlite3.connect(f"{folder}/{journal}.db", isolation_level=None)
+    ) as db:
         (mode,) = db.execute(f"PRAGMA journal_mode = {journal}").fetchone()
         if mode != journal:
             raise Failed(f"SQLite's journal_mode is {mode}, not {journal}")
@@ -117,7 +173,9 @@ def one_peer(bench, number, peer, image, spare):
             bench.result("commits", POSTGRES, peer, number, values)
             for cell, journal in SQLITE.items():
                 try:
-                    values = measure_sqlite(folder, journal, 1 if bench.quick else SQLITE_SECONDS)
+                    values = measure_sqlite(
+                        folder, journal, 1 if bench.quick else SQLITE_SECONDS
+                    )
                 except sqlite3.Error as error:
                     raise Failed(f"SQLite: {error}") from error
                 bench.result("commits", cell, peer, number, values)
@@ -139,21 +197,23 @@ SECTION = Section(
     name="apps",
     title="Databases",
     text=(
-        "ext4 on X, each time with the same content, a database that was made before; the image,"
-        f" fully written, {IMAGE_SIZE // MIB} MiB, is on an xfs on an emulated NVMe disk."
-        f" *PostgreSQL*: pgbench's TPC-B-like transaction, scale {SCALE}, {CLIENTS} clients in as"
-        " many threads, prepared statements, the server's own settings (`fsync` and"
-        f" `synchronous_commit` on, 128 MiB of shared buffers), for {SECONDS} s after {WARM_UP} s"
-        " to warm up. *SQLite*:"
-        f" a row of 100 bytes a transaction for {SQLITE_SECONDS} s, by Python's sqlite3,"
-        " `synchronous=FULL`, with `journal_mode=WAL` and with the rollback journal (`DELETE`) that"
-        " is its default. With QUICK=1 for 1 s each. Percentiles are of a transaction. No cache is"
-        " dropped in between: *loop, buffered* begins with the content in the page cache."
+        "ext4 on X, each time with the same content, a database that was made"
+        f" before; the image, fully written, {IMAGE_SIZE // MIB} MiB, is on an"
+        " xfs on an emulated NVMe disk. *PostgreSQL*: pgbench's TPC-B-like"
+        f" transaction, scale {SCALE}, {CLIENTS} clients in as many threads,"
+        " prepared statements, the server's own settings (`fsync` and"
+        f" `synchronous_commit` on, 128 MiB of shared buffers), for {SECONDS} s"
+        f" after {WARM_UP} s to warm up. *SQLite*: a row of 100 bytes a"
+        f" transaction for {SQLITE_SECONDS} s, by Python's sqlite3,"
+        " `synchronous=FULL`, with `journal_mode=WAL` and with the rollback"
+        " journal (`DELETE`) that is its default. With QUICK=1 for 1 s each."
+        " Percentiles are of a transaction. No cache is dropped in between:"
+        " *loop, buffered* begins with the content in the page cache."
     ),
     emulation=(
-        "All of it: the databases' own work is emulated as well and is most of PostgreSQL's time,"
-        " and the disk, a file in memory, answers a flush at once. On a real disk flushes weigh"
-        " more. Read the ratios."
+        "All of it: the databases' own work is emulated as well and is most of"
+        " PostgreSQL's time, and the disk, a file in memory, answers a flush"
+        " at once. On a real disk flushes weigh more. Read the ratios."
     ),
     tables={
         "commits": Table(
@@ -168,7 +228,8 @@ SECTION = Section(
     measure=measure_all,
     absent={
         "file": "",
-        "floop-buffered": "the page cache absorbs nothing of a commit; as loop, buffered",
+        "floop-buffered": "the page cache absorbs nothing of a commit;"
+        " as loop, buffered",
     },
     memory="2G",
     disk="1G",

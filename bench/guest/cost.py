@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What an I/O costs the CPU: instructions and context switches, over RAM disks."""
+"""What an I/O costs the CPU: instructions, context switches, over RAM disks."""
 
 import os
 import time
@@ -22,14 +22,22 @@ from .shell import run
 
 IMAGE_SIZE = 64 * MIB
 SPARSE_SIZE = 32 * MIB
-SMALL = [(pattern, depth) for pattern in ("randread", "randwrite") for depth in (1, 32)]
+SMALL = [
+    (pattern, depth)
+    for pattern in ("randread", "randwrite")
+    for depth in (1, 32)
+]
 LARGE = [("read", 1), ("write", 1)]
 PAGES_SIZE = 24 * MIB
 PER_PAGE = {"instructions": Measure("instructions per page of 4 KiB", "less")}
 
 
 def cell(pattern, depth):
-    return f"{pattern} qd{depth}" if pattern.startswith("rand") else f"{pattern} 128k"
+    return (
+        f"{pattern} qd{depth}"
+        if pattern.startswith("rand")
+        else f"{pattern} 128k"
+    )
 
 
 SMALL_CELLS = [cell(*small) for small in SMALL]
@@ -41,7 +49,9 @@ def options(pattern, depth):
 
 
 def ios(bench, peer, pattern):
-    """fio's clock has milliseconds, a million instructions: so many that one is about 1 %."""
+    """fio's clock has milliseconds, a million instructions: so many that one is
+    about 1 %.
+    """
     if not pattern.startswith("rand"):
         return IMAGE_SIZE // (128 << 10)
     if bench.quick:
@@ -50,19 +60,36 @@ def ios(bench, peer, pattern):
 
 
 def forget_image(peer, path, image):
-    """Out of the page cache with it; which opens it, and what is mapped has to be mapped again."""
+    """Out of the page cache with it; which opens it, and what is mapped has to
+    be mapped again.
+    """
     if peer.has_image:
         forget_pages(image)
         peer.wait_until_ready(path, image)
 
 
 def through_pages(path, way):
-    """Instructions a page to write or read through the page cache of the device itself, by dd."""
-    device = [f"if={path}"] if way == "read" else [f"of={path}", "conv=fsync,notrunc"]
+    """Instructions a page to write or read through the page cache of the device
+    itself, by dd.
+    """
+    device = (
+        [f"if={path}"]
+        if way == "read"
+        else [f"of={path}", "conv=fsync,notrunc"]
+    )
     other = "of=/dev/null" if way == "read" else "if=/dev/zero"
     begun = time.monotonic_ns()
-    run("dd", "bs=1M", f"count={PAGES_SIZE // MIB}", "status=none", other, *device)
-    return {"instructions": (time.monotonic_ns() - begun) / (PAGES_SIZE // 4096)}
+    run(
+        "dd",
+        "bs=1M",
+        f"count={PAGES_SIZE // MIB}",
+        "status=none",
+        other,
+        *device,
+    )
+    return {
+        "instructions": (time.monotonic_ns() - begun) / (PAGES_SIZE // 4096)
+    }
 
 
 def written(bench, number, folder, spare):
@@ -72,34 +99,58 @@ def written(bench, number, folder, spare):
         with bench.trying(peer), peer.attached(image, spare) as path:
             for pattern, depth in SMALL + LARGE:
                 forget_image(peer, path, image)
-                values = fio.cost(path, ios(bench, peer, pattern), **options(pattern, depth))
-                bench.result("written", cell(pattern, depth), peer, number, values)
+                values = fio.cost(
+                    path, ios(bench, peer, pattern), **options(pattern, depth)
+                )
+                bench.result(
+                    "written", cell(pattern, depth), peer, number, values
+                )
             for way in ("write", "read"):
                 forget_pages(path)
                 forget_image(peer, path, image)
-                bench.result("pages", way, peer, number, through_pages(path, way))
+                bench.result(
+                    "pages", way, peer, number, through_pages(path, way)
+                )
 
 
 def in_pieces(bench, number, folder, spare):
-    """Every other block is written, an extent each, and only those are read and written."""
+    """Every other block is written, an extent each, and only those are read and
+    written.
+    """
     image = f"{folder}/pieces"
     for peer in bench.taking_part():
         with bench.trying(peer), peer.attached(image, spare) as path:
             for pattern, depth in SMALL:
                 forget_image(peer, path, image)
                 every_other = {**options(pattern, depth), "blockalign": 8192}
-                values = fio.cost(path, ios(bench, peer, pattern), **every_other)
-                bench.result("pieces", cell(pattern, depth), peer, number, values)
+                values = fio.cost(
+                    path, ios(bench, peer, pattern), **every_other
+                )
+                bench.result(
+                    "pieces", cell(pattern, depth), peer, number, values
+                )
 
 
 @contextmanager
 def half_written(peer, image):
-    """The peer's device over an image that is sparse, and of which half is written, in no order."""
+    """The peer's device over an image that is sparse, and of which half is
+    written, in no order.
+    """
     make_sparse(image, SPARSE_SIZE)
     try:
         with peer.attached(image, None) as path:
-            half = {**sparse_options("randwrite", 32), "randseed": 1, "norandommap": 0}
-            fio.fio(path, ioengine="io_uring", direct=1, number_ios=SPARSE_SIZE // 8192, **half)
+            half = {
+                **sparse_options("randwrite", 32),
+                "randseed": 1,
+                "norandommap": 0,
+            }
+            fio.fio(
+                path,
+                ioengine="io_uring",
+                direct=1,
+                number_ios=SPARSE_SIZE // 8192,
+                **half,
+            )
             os.sync()
             peer.wait_until_ready(path, image)
             yield path
@@ -109,7 +160,12 @@ def half_written(peer, image):
 
 def sparse_options(pattern, depth, seed=2):
     """Any block: fio, otherwise, writes none twice."""
-    return {**options(pattern, depth), "size": SPARSE_SIZE, "norandommap": 1, "randseed": seed}
+    return {
+        **options(pattern, depth),
+        "size": SPARSE_SIZE,
+        "norandommap": 1,
+        "randseed": seed,
+    }
 
 
 def sparse(bench, number, folder):
@@ -123,9 +179,13 @@ def sparse(bench, number, folder):
                 count = 500 if bench.quick else 1_000
                 before = os.stat(image).st_blocks
                 forget_image(peer, path, image)
-                values = fio.cost(path, count, **sparse_options(pattern, depth, seed))
+                values = fio.cost(
+                    path, count, **sparse_options(pattern, depth, seed)
+                )
                 if pattern == "randwrite":
-                    allocated = (os.stat(image).st_blocks - before) * 512 // 4096
+                    allocated = (
+                        (os.stat(image).st_blocks - before) * 512 // 4096
+                    )
                     values["into holes"] = 100 * allocated / count
                 bench.result("half", cell(pattern, depth), peer, number, values)
 
@@ -148,10 +208,11 @@ def measure_on(bench, kind):
 
 
 COUNTED = (
-    "None depends on how fast the machine is, and they come back within 3 %. An instruction is"
-    " not a nanosecond: cache misses, atomic operations and real context switches cost more"
-    " than their instructions, and a wake-up on another CPU is something that one CPU can't"
-    " show. A disk that takes its time hides some of the cost at a depth of 1."
+    "None depends on how fast the machine is, and they come back within 3 %."
+    " An instruction is not a nanosecond: cache misses, atomic operations and"
+    " real context switches cost more than their instructions, and a wake-up"
+    " on another CPU is something that one CPU can't show. A disk that takes"
+    " its time hides some of the cost at a depth of 1."
 )
 
 
@@ -162,28 +223,42 @@ def section(name, kind):
         name=name,
         title=f"Cost: instructions per I/O, the image on {kind}",
         text=(
-            "One virtual CPU, emulated, whose clock advances one nanosecond an instruction (QEMU's"
-            f" `-icount shift=0,sleep=off`). The disks are RAM disks (brd), one an {kind}, one the"
-            " spare that *the disk itself* and dm-linear are on; they answer at once, so nothing"
-            " waits for anything but the CPU, and fio's runtime is the number of instructions, its"
-            " own included. fio: io_uring, direct I/O on the device, 64 MiB (half written: 32),"
-            " 4 KiB at random (randread, randwrite) at a depth of 1 and 32, or 128 KiB in sequence"
-            " at a depth of 1. Before each run the image is taken out of the page cache. Context"
-            " switches are those of the whole machine, less what starting and ending fio takes."
-            " *Half of the image written*: half of the blocks are written at random, then reads and"
-            " writes go anywhere; the part that went into holes is given. *Through the device's"
-            f" page cache*: `dd bs=1M` of {PAGES_SIZE // MIB} MiB, with an fsync if it writes, dd's"
-            " own instructions included. *An image of many extents*: every other block of it is"
-            " written, and I/O goes to those only."
+            "One virtual CPU, emulated, whose clock advances one nanosecond an"
+            " instruction (QEMU's `-icount shift=0,sleep=off`). The disks are"
+            f" RAM disks (brd), one an {kind}, one the spare that *the disk"
+            " itself* and dm-linear are on; they answer at once, so nothing"
+            " waits for anything but the CPU, and fio's runtime is the number"
+            " of instructions, its own included. fio: io_uring, direct I/O on"
+            " the device, 64 MiB (half written: 32), 4 KiB at random"
+            " (randread, randwrite) at a depth of 1 and 32, or 128 KiB in"
+            " sequence at a depth of 1. Before each run the image is taken out"
+            " of the page cache. Context switches are those of the whole"
+            " machine, less what starting and ending fio takes. *Half of the"
+            " image written*: half of the blocks are written at random, then"
+            " reads and writes go anywhere; the part that went into holes is"
+            " given. *Through the device's page cache*: `dd bs=1M` of"
+            f" {PAGES_SIZE // MIB} MiB, with an fsync if it writes, dd's own"
+            " instructions included. *An image of many extents*: every other"
+            " block of it is written, and I/O goes to those only."
         ),
         emulation=COUNTED,
         tables={
-            "written": Table("Per I/O, the image written", written_cells, INSTRUCTIONS),
-            "pages": Table("Through the device's page cache", ["write", "read"], PER_PAGE),
-            "pieces": Table(
-                f"Per I/O, an image of {IMAGE_SIZE // 8192:,} extents", SMALL_CELLS, INSTRUCTIONS
+            "written": Table(
+                "Per I/O, the image written", written_cells, INSTRUCTIONS
             ),
-            "half": Table("Per I/O, half of the image written", SMALL_CELLS, INSTRUCTIONS | holes),
+            "pages": Table(
+                "Through the device's page cache", ["write", "read"], PER_PAGE
+            ),
+            "pieces": Table(
+                f"Per I/O, an image of {IMAGE_SIZE // 8192:,} extents",
+                SMALL_CELLS,
+                INSTRUCTIONS,
+            ),
+            "half": Table(
+                "Per I/O, half of the image written",
+                SMALL_CELLS,
+                INSTRUCTIONS | holes,
+            ),
         },
         measure=partial(measure_on, kind=kind),
         icount=True,

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""How soon a device is as fast as it gets: until all of its image is in the map."""
+"""How soon a device is as fast as it gets: until all of its image is in the
+map.
+"""
 
 import os
 import time
@@ -18,12 +20,21 @@ WHOLE, PIECES = "written from end to end", "every other block written"
 def whole(bench, image):
     """As it is after a copy, in few extents; how many bytes."""
     size = QUICK_SIZE if bench.quick else SIZE
-    run("dd", "if=/dev/zero", f"of={image}", "bs=1M", f"count={size // MIB}", "oflag=direct")
+    run(
+        "dd",
+        "if=/dev/zero",
+        f"of={image}",
+        "bs=1M",
+        f"count={size // MIB}",
+        "oflag=direct",
+    )
     return size
 
 
 def pieces(bench, image):
-    """The worst that a file of blocks of 4 KiB can be; how many bytes are not holes."""
+    """The worst that a file of blocks of 4 KiB can be; how many bytes are not
+    holes.
+    """
     count = QUICK_EXTENTS if bench.quick else EXTENTS
     write_pieces(image, count * 8192)
     return count * 4096
@@ -40,7 +51,9 @@ def once(peer, image, size):
     try:
         while (mapped := peers.stat(device)["mapped_bytes"]) < size:
             if time.monotonic() - started > LONGEST:
-                raise Failed(f"{mapped} of {size} bytes mapped after {LONGEST} s")
+                raise Failed(
+                    f"{mapped} of {size} bytes mapped after {LONGEST} s"
+                )
             time.sleep(0.01)
         seconds = time.monotonic() - started
         found = peers.stat(device)
@@ -64,7 +77,9 @@ def measure_all(bench):
                     for peer in bench.taking_part():
                         with bench.trying(peer):
                             values = once(peer, f"{folder}/image", size)
-                            bench.result("fill", f"{kind}, {cell}", peer, number, values)
+                            bench.result(
+                                "fill", f"{kind}, {cell}", peer, number, values
+                            )
 
 
 SECTION = Section(
@@ -72,11 +87,13 @@ SECTION = Section(
     title="Until all of an image is mapped",
     text=(
         "From the attach to a full map, the caches dropped before: an image of"
-        f" {SIZE // MIB // 1024} GiB, written from end to end, and one of {EXTENTS:,} extents of"
-        " 4 KiB with holes between them. Until then I/O where the map has not come to yet goes"
-        " through the file system, and has it look there first."
+        f" {SIZE // MIB // 1024} GiB, written from end to end, and one of"
+        f" {EXTENTS:,} extents of 4 KiB with holes between them. Until then I/O"
+        " where the map has not come to yet goes through the file system, and"
+        " has it look there first."
     ),
-    emulation="Mostly the CPU's time, so ten times and more what a real machine takes.",
+    emulation="Mostly the CPU's time, so ten times and more what a real machine"
+    " takes.",
     tables={
         "fill": Table(
             "Attached and settled",
@@ -89,7 +106,11 @@ SECTION = Section(
         )
     },
     measure=measure_all,
-    absent={peer.name: "" for peer in peers.ALL if not getattr(peer, "mapped", False)},
+    absent={
+        peer.name: ""
+        for peer in peers.ALL
+        if not getattr(peer, "mapped", False)
+    },
     memory="2G",
     disk="12G",
 )

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Attaching and detaching: how fast, what a device takes of the memory, and mount -o loop."""
+"""Attaching and detaching: how fast, what a device takes of the memory, and
+mount -o loop.
+"""
 
 import fcntl
 import glob
@@ -12,16 +14,30 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from . import peers
-from .places import MIB, forget_all, make_fs, mounted, nvme_parts, unmount, write_all
+from .places import (
+    MIB,
+    forget_all,
+    make_fs,
+    mounted,
+    nvme_parts,
+    unmount,
+    write_all,
+)
 from .section import Measure, Section, Table
 from .shell import Failed, run, write
 
 LOOP_CTL_REMOVE = 0x4C81  # include/uapi/linux/loop.h
 SMALL, LARGE = 128 << 10, 64 * MIB  # an image of many; one with a file system
 MANY, MOST = 100, 1000
-SERVED = ("ublk", "nbd")  # by a program for each device, which takes long to start
+SERVED = (
+    "ublk",
+    "nbd",
+)  # by a program for each device, which takes long to start
 FEW = 16
-SAME_MEMORY = ("floop-file", "loop-buffered")  # as floop-mapped less the map, as loop-direct
+SAME_MEMORY = (
+    "floop-file",
+    "loop-buffered",
+)  # as floop-mapped less the map, as loop-direct
 DAEMONS = ("rublk", "qemu-nbd")
 PLACE = "/mnt/upper"
 
@@ -34,7 +50,9 @@ def timed(action, *arguments):
 
 
 def medians(seconds, most, once):
-    """Do it so many times or for so long: the medians of the times that it gives."""
+    """Do it so many times or for so long: the medians of the times that it
+    gives.
+    """
     end, found = time.monotonic() + seconds, []
     while len(found) < most and (not found or time.monotonic() < end):
         found.append(once())
@@ -47,32 +65,46 @@ def rate(bench, number, peer, image, spare):
         return attach, timed(peer.detach, device)[1]
 
     attach, detach = medians(1 if bench.quick else 2, 50, once)
-    values = {"attach": attach, "detach": detach, "cycles": 1000 / (attach + detach)}
+    values = {
+        "attach": attach,
+        "detach": detach,
+        "cycles": 1000 / (attach + detach),
+    }
     bench.result("rate", "one device", peer, number, values)
 
 
 def memory():
-    """In KiB: what isn't free, that of the kernel of which it says where, what the daemons have."""
+    """In KiB: what isn't free, that of the kernel of which it says where, what
+    the daemons have.
+    """
     forget_all()
     time.sleep(1)  # for what is freed after a grace period
-    # Room that earlier devices have left in slabs would be taken by new ones, unseen.
+    # Room that earlier devices have left in slabs would be taken by new ones,
+    # unseen.
     for cache in os.scandir("/sys/kernel/slab"):
         if not cache.is_symlink():  # another name of one
             write(f"{cache.path}/shrink", 1)
     with open("/proc/meminfo") as file:
-        kib = {key: int(value) for key, value in re.findall(r"^(\w+):\s+(\d+)", file.read(), re.M)}
+        kib = {
+            key: int(value)
+            for key, value in re.findall(r"^(\w+):\s+(\d+)", file.read(), re.M)
+        }
     # The kernel's stacks are a part of VmallocUsed.
     kernel = kib["Slab"] + kib["Percpu"] + kib["VmallocUsed"]
     return -kib["MemFree"], kernel, sum(map(pss, glob.glob("/proc/[0-9]*")))
 
 
 def pss(process):
-    """What a daemon's process has for itself and its part of what it shares, in KiB."""
+    """What a daemon's process has for itself and its part of what it shares, in
+    KiB.
+    """
     try:
         name = Path(process, "comm").read_text().strip()
         if name not in DAEMONS:
             return 0
-        found = re.search(r"^Pss:\s+(\d+)", Path(process, "smaps_rollup").read_text(), re.M)
+        found = re.search(
+            r"^Pss:\s+(\d+)", Path(process, "smaps_rollup").read_text(), re.M
+        )
         return int(found[1])
     except (FileNotFoundError, ProcessLookupError):
         return 0  # it has just ended
@@ -82,7 +114,9 @@ def remove_devices(driver):
     """Those that aren't attached: what a new one takes is to be seen."""
     with open(f"/dev/{driver}-control") as control:
         for folder in glob.glob(f"/sys/block/{driver}[0-9]*"):
-            fcntl.ioctl(control, LOOP_CTL_REMOVE, int(re.search(r"\d+$", folder)[0]))
+            fcntl.ioctl(
+                control, LOOP_CTL_REMOVE, int(re.search(r"\d+$", folder)[0])
+            )
 
 
 @contextmanager
@@ -91,7 +125,9 @@ def attached_all(peer, images, spare):
     if peer.name == "dm-linear":
         # One program for all: peers.Linear is one device.
         names = [f"many{number}" for number in range(len(images))]
-        tables = [f"{name},,,rw,0 {SMALL // 512} linear {spare} 0" for name in names]
+        tables = [
+            f"{name},,,rw,0 {SMALL // 512} linear {spare} 0" for name in names
+        ]
         run("dmsetup", "create", "--concise", ";".join(tables))
         try:
             yield
@@ -118,7 +154,9 @@ def memory_of(bench, number, peer, images, spare):
     for count in counts(bench, number, peer):
         before = memory()
         with attached_all(peer, images[:count], spare):
-            taken = [(b - a) / count for a, b in zip(before, memory(), strict=True)]
+            taken = [
+                (b - a) / count for a, b in zip(before, memory(), strict=True)
+            ]
         values = dict(zip(("memory", "kernel", "daemons"), taken, strict=True))
         bench.result("memory", cell(count), peer, number, values)
 
@@ -180,7 +218,10 @@ def drop_in():
                 unload("loop")
             except Failed as error:
                 # Or what follows would be measured with it.
-                sys.exit(f"bench: many: floop's loop.ko can't be taken away again: {error}")
+                sys.exit(
+                    "bench: many: floop's loop.ko can't be taken away again:"
+                    f" {error}"
+                )
     finally:
         run("modprobe", "loop")
 
@@ -202,12 +243,16 @@ def one_peer(bench, number, peer, folder, images, spare):
 
 def measure_all(bench):
     if not os.path.isdir("/run/virtme"):
-        raise Failed("it takes the loop driver away, and does so only in the test machine")
+        raise Failed(
+            "it takes the loop driver away, and does so only in the test"
+            " machine"
+        )
     lower, spare = nvme_parts(600 * MIB, LARGE)
     make_fs("xfs", lower)
     make_fs("ext4", spare)
     os.makedirs(PLACE, exist_ok=True)
-    # The CPUs' own lists of free pages, which MemFree doesn't count, may else be tens of MiB.
+    # The CPUs' own lists of free pages, which MemFree doesn't count, may else
+    # be tens of MiB.
     write("/proc/sys/vm/percpu_pagelist_high_fraction", 1000)
     with mounted(lower, "/mnt/lower") as folder:
         write_all(f"{folder}/image", LARGE)
@@ -228,47 +273,60 @@ SECTION = Section(
     name="many",
     title="Attach, detach, and many devices",
     text=(
-        "The images are on an xfs on an emulated NVMe disk; udev is not running."
-        "\n\n*Attach and detach*: one image of 128 KiB (dm-linear: the disk's part), again and"
-        " again for 2 s, at most 50 times; medians. The loop drivers are counted by what a"
-        " program calls: LOOP_CTL_GET_FREE, LOOP_CONFIGURE, a look at `loop/dio`, for floop a"
-        " write to `loop/mapping`; then LOOP_CLR_FD and the last close. The device that was"
-        " made for the first stays and is used again. floop doesn't wait for its map here. The"
-        " others are counted with the programs that they need: dm-linear with `blockdev` and"
-        " `dmsetup`, ublk with `rublk`, nbd with `qemu-nbd`, whose progress is looked at every"
-        " 100 ms."
-        "\n\n*Memory*: what a device adds, so many attached, each to an image of its own; caches"
-        " are dropped before each look. `memory`: by how much MemFree is less, all in all;"
-        " `kernel`: by how much Slab, Percpu and VmallocUsed are more (not in there: pages"
-        " such as those of blk-mq's requests); `daemons`: the PSS of the programs that serve"
-        " the devices, a part of which `kernel` may count as well. The machine itself takes"
-        " and gives back a megabyte in between, so one device alone would say nothing, and 100"
-        " are good to 10 KiB each. ublk and nbd, with a program for each device, have 16, good"
-        " to 60 KiB each; nbd's own devices are there before and don't count. 1,000 are"
-        " counted in the first round, not with QUICK=1. Not shown: floop with mapping off, as"
-        " mapped but for its map, and loop, buffered, as direct."
-        "\n\n*Mount*: an ext4 of 64 MiB, medians of 10, or as many as 3 s allow. *loop, buffered*"
-        " is `mount -o loop` and `umount` with the kernel's own loop driver, *floop, mapped*"
-        " the same two commands with floop's loop.ko loaded in its place. *The disk itself* is"
-        " a mount with nothing to attach; the others attach and mount, and unmount and detach."
+        "The images are on an xfs on an emulated NVMe disk; udev is not"
+        " running.\n\n*Attach and detach*: one image of 128 KiB (dm-linear:"
+        " the disk's part), again and again for 2 s, at most 50 times;"
+        " medians. The loop drivers are counted by what a program calls:"
+        " LOOP_CTL_GET_FREE, LOOP_CONFIGURE, a look at `loop/dio`, for floop a"
+        " write to `loop/mapping`; then LOOP_CLR_FD and the last close. The"
+        " device that was made for the first stays and is used again. floop"
+        " doesn't wait for its map here. The others are counted with the"
+        " programs that they need: dm-linear with `blockdev` and `dmsetup`,"
+        " ublk with `rublk`, nbd with `qemu-nbd`, whose progress is looked at"
+        " every 100 ms.\n\n*Memory*: what a device adds, so many attached,"
+        " each to an image of its own; caches are dropped before each look."
+        " `memory`: by how much MemFree is less, all in all; `kernel`: by how"
+        " much Slab, Percpu and VmallocUsed are more (not in there: pages such"
+        " as those of blk-mq's requests); `daemons`: the PSS of the programs"
+        " that serve the devices, a part of which `kernel` may count as well."
+        " The machine itself takes and gives back a megabyte in between, so"
+        " one device alone would say nothing, and 100 are good to 10 KiB each."
+        " ublk and nbd, with a program for each device, have 16, good to 60"
+        " KiB each; nbd's own devices are there before and don't count. 1,000"
+        " are counted in the first round, not with QUICK=1. Not shown: floop"
+        " with mapping off, as mapped but for its map, and loop, buffered, as"
+        " direct.\n\n*Mount*: an ext4 of 64 MiB, medians of 10, or as many as"
+        " 3 s allow. *loop, buffered* is `mount -o loop` and `umount` with the"
+        " kernel's own loop driver, *floop, mapped* the same two commands with"
+        " floop's loop.ko loaded in its place. *The disk itself* is a mount"
+        " with nothing to attach; the others attach and mount, and unmount and"
+        " detach."
     ),
     emulation=(
-        "Memory doesn't depend on it, but on how many CPUs there are: here 2. The times do:"
-        " starting a program takes 10 ms and more, many times what it should, so who needs one"
-        " looks worse than on a real machine."
+        "Memory doesn't depend on it, but on how many CPUs there are: here 2."
+        " The times do: starting a program takes 10 ms and more, many times"
+        " what it should, so who needs one looks worse than on a real machine."
     ),
     tables={
         "rate": Table(
             "Attach and detach",
             ["one device"],
-            {"attach": MS, "detach": MS, "cycles": Measure("cycles per second", "more", 1)},
+            {
+                "attach": MS,
+                "detach": MS,
+                "cycles": Measure("cycles per second", "more", 1),
+            },
         ),
         "memory": Table(
             "Memory of a device",
             [cell(count) for count in (FEW, MANY, MOST)],
             {"memory": KIB, "kernel": KIB, "daemons": KIB},
         ),
-        "mount": Table("Mount an image, and back", ["ext4, 64 MiB"], {"mount": MS, "umount": MS}),
+        "mount": Table(
+            "Mount an image, and back",
+            ["ext4, 64 MiB"],
+            {"mount": MS, "umount": MS},
+        ),
     },
     measure=measure_all,
     absent={"file": "", "floop-buffered": "as with mapping off"},

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Those who make an image a block device, and the floor beneath them; each with its options."""
+"""Those who make an image a block device, and the floor beneath them; each with
+its options.
+"""
 
 import fcntl
 import glob
@@ -19,7 +21,9 @@ LOOP_SET_DIRECT_IO = 0x4C08
 LOOP_CONFIGURE = 0x4C0A
 LOOP_CTL_GET_FREE = 0x4C82
 LO_FLAGS_DIRECT_IO = 16
-LOOP_CONFIG = struct.Struct("=II 52x I 176x 64x")  # fd, block size, lo_flags, the rest 0
+LOOP_CONFIG = struct.Struct(
+    "=II 52x I 176x 64x"
+)  # fd, block size, lo_flags, the rest 0
 
 
 class Peer:
@@ -90,7 +94,13 @@ class Linear(Peer):
 
     def attach(self, image, spare):
         sectors = run("blockdev", "--getsz", spare).strip()
-        run("dmsetup", "create", "bench", "--table", f"0 {sectors} linear {spare} 0")
+        run(
+            "dmsetup",
+            "create",
+            "bench",
+            "--table",
+            f"0 {sectors} linear {spare} 0",
+        )
         return "/dev/mapper/bench"
 
     def detach(self, device):
@@ -107,7 +117,11 @@ class Loop(Peer):
 
     def unusable(self):
         control = f"/dev/{self.driver}-control"
-        return "" if os.path.exists(control) else f"no {control}: the driver isn't loaded"
+        return (
+            ""
+            if os.path.exists(control)
+            else f"no {control}: the driver isn't loaded"
+        )
 
     def attach(self, image, spare=None):
         control = os.open(f"/dev/{self.driver}-control", os.O_RDWR)
@@ -128,7 +142,10 @@ class Loop(Peer):
             os.close(file)
             os.close(fd)
         if int(read(f"{folder(device)}/dio")) != self.direct:
-            raise Failed(f"{device} did not take direct I/O {'on' if self.direct else 'off'}")
+            raise Failed(
+                f"{device} did not take direct I/O"
+                f" {'on' if self.direct else 'off'}"
+            )
         if self.driver == "floop":
             write(f"{folder(device)}/mapping", int(self.mapped))
         return device
@@ -155,11 +172,16 @@ def stat(device):
 
 
 def can_be_mapped(image):
-    return run("findmnt", "-nro", "FSTYPE", "-T", image).strip() in ("ext4", "xfs")
+    return run("findmnt", "-nro", "FSTYPE", "-T", image).strip() in (
+        "ext4",
+        "xfs",
+    )
 
 
 def wait_until_mapped(device, image):
-    """All that can be: what mkfs has zeroed, its journal for one, is allocated and not written."""
+    """All that can be: what mkfs has zeroed, its journal for one, is allocated
+    and not written.
+    """
     found = os.stat(image)
     size, before = min(found.st_size, found.st_blocks * 512), -1
     for _ in range(200):
@@ -168,12 +190,17 @@ def wait_until_mapped(device, image):
             return
         before = now
         time.sleep(0.3)
-    said = [f"{os.path.basename(p)} {read(p)}" for p in glob.glob(f"{folder(device)}/mapped*")]
+    said = [
+        f"{os.path.basename(p)} {read(p)}"
+        for p in glob.glob(f"{folder(device)}/mapped*")
+    ]
     raise Failed(f"{size} bytes of {image} don't get mapped: {', '.join(said)}")
 
 
 def no_scheduler(device):
-    """As the loop drivers and the NVMe disk have it; one queue would get mq-deadline."""
+    """As the loop drivers and the NVMe disk have it; one queue would get
+    mq-deadline.
+    """
     write(f"/sys/block/{os.path.basename(device)}/queue/scheduler", "none")
 
 
@@ -181,11 +208,23 @@ class Ublk(Peer):
     def unusable(self):
         if reason := missing("rublk"):
             return reason
-        return "" if os.path.exists("/dev/ublk-control") else "no /dev/ublk-control in this kernel"
+        return (
+            ""
+            if os.path.exists("/dev/ublk-control")
+            else "no /dev/ublk-control in this kernel"
+        )
 
     def attach(self, image, spare):
         before = set(glob.glob("/dev/ublkb*"))
-        options = ["-q", os.cpu_count(), "-d", "128", "-z", "--logical-block-size", "512"]
+        options = [
+            "-q",
+            os.cpu_count(),
+            "-d",
+            "128",
+            "-z",
+            "--logical-block-size",
+            "512",
+        ]
         run("rublk", "add", "loop", *options, "-f", image)
         settle()
         new = set(glob.glob("/dev/ublkb*")) - before
@@ -196,7 +235,8 @@ class Ublk(Peer):
         return device
 
     def detach(self, device):
-        # Now and then it panics ("io_uring IO failure"), and the next one finds its work to do.
+        # Now and then it panics ("io_uring IO failure"), and the next one finds
+        # its work to do.
         for tries_left in (2, 1, 0):
             try:
                 run("rublk", "del", "-n", re.search(r"\d+$", device)[0])
@@ -214,17 +254,39 @@ class Nbd(Peer):
     def unusable(self):
         if reason := missing("qemu-nbd"):
             return reason
-        return "" if os.path.exists("/dev/nbd0") else "no /dev/nbd0 in this kernel"
+        return (
+            "" if os.path.exists("/dev/nbd0") else "no /dev/nbd0 in this kernel"
+        )
 
     def attach(self, image, spare):
-        free = (d for d in sorted(glob.glob("/sys/block/nbd*")) if not os.path.exists(f"{d}/pid"))
+        free = (
+            d
+            for d in sorted(glob.glob("/sys/block/nbd*"))
+            if not os.path.exists(f"{d}/pid")
+        )
         device = f"/dev/{os.path.basename(next(free))}"
-        options = ["--format=raw", "--cache=none", "--aio=io_uring", "--discard=unmap"]
-        socket = f"--socket=/run/{os.path.basename(device)}"  # else in /var/lock, which may not be
-        command = ["qemu-nbd", "--fork", socket, f"--connect={device}", *options, image]
-        # Its daemon keeps what it was given to write to: a file, for nobody would see a pipe end.
+        options = [
+            "--format=raw",
+            "--cache=none",
+            "--aio=io_uring",
+            "--discard=unmap",
+        ]
+        # Else it is in /var/lock, which may not be there.
+        socket = f"--socket=/run/{os.path.basename(device)}"
+        command = [
+            "qemu-nbd",
+            "--fork",
+            socket,
+            f"--connect={device}",
+            *options,
+            image,
+        ]
+        # Its daemon keeps what it was given to write to: a file, for nobody
+        # would see a pipe end.
         with tempfile.TemporaryFile("w+") as said:
-            if subprocess.call(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said):
+            if subprocess.call(
+                command, stdin=subprocess.DEVNULL, stdout=said, stderr=said
+            ):
                 said.seek(0)
                 raise Failed(f"{' '.join(command)}: {said.read().strip()}")
         for _ in range(300):
@@ -243,15 +305,30 @@ class Nbd(Peer):
         raise Failed(f"qemu-nbd doesn't let go of {device}")
 
 
-LOOP_HOW = "LOOP_CONFIGURE, 512-byte sectors, everything else as the driver has it"
+LOOP_HOW = (
+    "LOOP_CONFIGURE, 512-byte sectors, everything else as the driver has it"
+)
 ALL = [
-    Raw("raw", "the disk itself", "no image: the same disk, beside the file system with the image"),
-    Linear("dm-linear", "dm-linear", "one linear target over *the disk itself*: the floor"),
-    File("file", "the file itself", "no block device: fio on the image, through the file system"),
+    Raw(
+        "raw",
+        "the disk itself",
+        "no image: the same disk, beside the file system with the image",
+    ),
+    Linear(
+        "dm-linear",
+        "dm-linear",
+        "one linear target over *the disk itself*: the floor",
+    ),
+    File(
+        "file",
+        "the file itself",
+        "no block device: fio on the image, through the file system",
+    ),
     Loop(
         "floop-mapped",
         "floop, mapped",
-        f"{LOOP_HOW}; LO_FLAGS_DIRECT_IO; all that can be mapped is, before a run begins",
+        f"{LOOP_HOW}; LO_FLAGS_DIRECT_IO; all that can be mapped is, before a"
+        " run begins",
         "floop",
         mapped=True,
     ),
@@ -268,19 +345,28 @@ ALL = [
         "floop",
         direct=False,
     ),
-    Loop("loop-direct", "loop, direct", f"{LOOP_HOW}; LO_FLAGS_DIRECT_IO", "loop"),
-    Loop("loop-buffered", "loop, buffered", f"{LOOP_HOW}; direct I/O off", "loop", direct=False),
+    Loop(
+        "loop-direct", "loop, direct", f"{LOOP_HOW}; LO_FLAGS_DIRECT_IO", "loop"
+    ),
+    Loop(
+        "loop-buffered",
+        "loop, buffered",
+        f"{LOOP_HOW}; direct I/O off",
+        "loop",
+        direct=False,
+    ),
     Ublk(
         "ublk",
         "ublk (rublk)",
-        "`rublk add loop -q CPUS -d 128 -z --logical-block-size 512`, no scheduler; direct I/O and"
-        " io_uring are its own; zero copy (`-z`) from 6.15 on, before it rublk copies",
+        "`rublk add loop -q CPUS -d 128 -z --logical-block-size 512`, no"
+        " scheduler; direct I/O and io_uring are its own; zero copy (`-z`)"
+        " from 6.15 on, before it rublk copies",
     ),
     Nbd(
         "nbd",
         "nbd (qemu-nbd)",
-        "`qemu-nbd --connect --cache=none --aio=io_uring --discard=unmap`, no scheduler; a Unix"
-        " socket to a server on the same machine",
+        "`qemu-nbd --connect --cache=none --aio=io_uring --discard=unmap`,"
+        " no scheduler; a Unix socket to a server on the same machine",
     ),
 ]
 
@@ -291,5 +377,7 @@ NAMED = {peer.name: peer for peer in ALL}
 def load_drivers():
     """The peers' modules, where the kernel has them."""
     for module in (["loop"], ["ublk_drv"], ["nbd", "nbds_max=16"]):
-        subprocess.run(["modprobe", *module], check=False, stderr=subprocess.DEVNULL)
+        subprocess.run(
+            ["modprobe", *module], check=False, stderr=subprocess.DEVNULL
+        )
     settle()

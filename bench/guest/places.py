@@ -23,7 +23,9 @@ def make_fs(kind, device):
 
 
 def unmount(folder):
-    """Who closes a file in there last, udev or a peer's server, may take a moment."""
+    """Who closes a file in there last, udev or a peer's server, may take a
+    moment.
+    """
     for tries_left in reversed(range(50)):
         settle()
         try:
@@ -47,20 +49,25 @@ def mounted(device, folder):
 
 
 def write_all(path, size):
-    """A file of that size with no holes, and nothing in it that isn't on the disk."""
+    """A file of that size with no holes, and nothing in it that isn't on the
+    disk.
+    """
     data = os.urandom(MIB) * 8
     written = 0
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT), "wb", buffering=0) as file:
+    with open(
+        os.open(path, os.O_WRONLY | os.O_CREAT), "wb", buffering=0
+    ) as file:
         while written < size:
             written += file.write(data[: size - written])
         os.fsync(file.fileno())
 
 
 def write_pieces(path, size):
-    """A file of which every other block is written, so that each is an extent."""
+    """A file with every other block written, so that each is an extent."""
     block = os.urandom(4096)
     with open(path, "wb") as file:
-        # No room behind what is written: the file system would have it in between.
+        # No room behind what is written: the file system would have it in
+        # between.
         file.truncate(size)
         for at in range(0, size, 8192):
             os.pwrite(file.fileno(), block, at)
@@ -104,27 +111,35 @@ def nvme_parts(*sizes):
 
 
 def make_levels(peer, folder, kinds, sizes):
-    """Images in one another below a folder: the first there, with a file system for the next."""
+    """Images in one another below a folder: the first there, with a file system
+    for the next.
+    """
     with ExitStack() as open_levels:
         image = f"{folder}/image"
         write_all(image, sizes[0])
-        for level, (kind, size) in enumerate(zip(kinds, sizes[1:], strict=True)):
+        for level, (kind, size) in enumerate(
+            zip(kinds, sizes[1:], strict=True)
+        ):
             device = open_levels.enter_context(peer.attached(image, None))
             make_fs(kind, device)
-            place = open_levels.enter_context(mounted(device, f"{folder}.{level}"))
+            place = open_levels.enter_context(
+                mounted(device, f"{folder}.{level}")
+            )
             image = f"{place}/image"
             write_all(image, size)
 
 
 @contextmanager
 def levels(peer, folder, depth):
-    """The device of the innermost image of so many, each attached by the peer."""
+    """The device of the innermost of so many images, attached by the peer."""
     with ExitStack() as open_levels:
         image = f"{folder}/image"
         for level in range(depth):
             forget_pages(image)
             device = open_levels.enter_context(peer.attached(image, None))
             if level < depth - 1:
-                place = open_levels.enter_context(mounted(device, f"{folder}.{level}"))
+                place = open_levels.enter_context(
+                    mounted(device, f"{folder}.{level}")
+                )
                 image = f"{place}/image"
         yield device

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A run of one section: who takes part, and what is told to the host, a line of JSON each."""
+"""A run of one section: who takes part, and what is told to the host, a line of
+JSON each.
+"""
 
 import json
 from contextlib import contextmanager
@@ -12,7 +14,9 @@ class Run:
     def __init__(self, section, rounds, quick, names):
         self.section, self.rounds, self.quick = section, rounds, quick
         self.out = {}  # peers that have no figures here, and why
-        self.peers = [peer for peer in peers.ALL if not names or peer.name in names]
+        self.peers = [
+            peer for peer in peers.ALL if not names or peer.name in names
+        ]
         for peer in self.peers:
             reason = section.absent.get(peer.name)
             if reason is None:
@@ -33,11 +37,15 @@ class Run:
 
     def result(self, table, cell, peer, number, values):
         name = f"{self.section.name}/{table}"
-        self.tell(table=name, cell=cell, peer=peer.name, round=number, values=values)
+        self.tell(
+            table=name, cell=cell, peer=peer.name, round=number, values=values
+        )
 
     @contextmanager
     def trying(self, peer):
-        """What fails in here takes the peer out of the section: its row says why."""
+        """What fails in here takes the peer out of the section: its row says
+        why.
+        """
         try:
             yield
         except (Failed, OSError) as error:

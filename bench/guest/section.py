@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a section of the benchmark says of itself, to the host that starts it and to the reader."""
+"""What a section of the benchmark says of itself, to the host that starts it
+and to the reader.
+"""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -16,7 +18,10 @@ INSTRUCTIONS = {
     "instructions": Measure("instructions per I/O", "less"),
     "switches": Measure("context switches per I/O", "less", 2),
 }
-EACH_WAY = {"read MiB/s": Measure("MiB/s", "more", 1), "write MiB/s": Measure("MiB/s", "more", 1)}
+EACH_WAY = {
+    "read MiB/s": Measure("MiB/s", "more", 1),
+    "write MiB/s": Measure("MiB/s", "more", 1),
+}
 LATENCY = {name: Measure("µs", None) for name in ("p50", "p99", "p99.9")}
 
 
@@ -37,7 +42,8 @@ class Section:
     emulation: str  # which of its figures depend on it, and how
     tables: dict[str, Table]
     measure: Callable  # of a Run
-    # Peers that have no place in it, and why; with no reason they aren't spoken of
+    # Peers that have no place in it, and why; with no reason they aren't spoken
+    # of
     absent: dict[str, str] = field(default_factory=dict)
     icount: bool = False
     memory: str = "2G"

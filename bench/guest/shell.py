@@ -8,11 +8,13 @@ import subprocess
 
 
 class Failed(Exception):
-    """Something that was measured, or set up to be, did not work: the text says what."""
+    """Something that was measured, or set up to be, did not work: the text says
+    what.
+    """
 
 
 def run(*command, text=None, timeout=600):
-    """Run a command to its end, with that text as its input; what it printed."""
+    """Run a command to its end, with a text as its input; what it printed."""
     words = [str(word) for word in command]
     try:
         done = subprocess.run(
@@ -31,14 +33,19 @@ def run(*command, text=None, timeout=600):
         raise Failed(f"{words[0]}: {error.strerror}") from error
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()[-3:]
-        raise Failed(f"{' '.join(words)}: exit status {done.returncode}: {' / '.join(said)}")
+        raise Failed(
+            f"{' '.join(words)}: exit status {done.returncode}:"
+            f" {' / '.join(said)}"
+        )
     return done.stdout
 
 
 def stop_udev():
-    """For the test machine, which needs it no more: the kernel makes the device nodes.
+    """For the test machine, which needs it no more: the kernel makes the device
+    nodes.
 
-    It looks afresh at every disk that was written to and closed, which is no part of a run.
+    It looks afresh at every disk that was written to and closed, which is no
+    part of a run.
     """
     subprocess.run(["pkill", "-KILL", "udevd"], check=False)
     with contextlib.suppress(OSError):

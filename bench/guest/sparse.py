@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Images that have holes, and clones: the file system has to find a place for every write."""
+"""Images that have holes, and clones: the file system has to find a place for
+every write.
+"""
 
 import os
 
@@ -12,7 +14,9 @@ SPARSE, CLONE = "sparse image, sparse file", "reflinked clone, written file"
 
 
 def both_engines(bench, number, cell, peer, make_file, device):
-    """Each on a file system of its own, for the first leaves no hole to the second."""
+    """Each on a file system of its own, for the first leaves no hole to the
+    second.
+    """
     for engine in ENGINES:
         make_fs("xfs", device)
         with mounted(device, "/mnt/upper") as folder:
@@ -34,7 +38,10 @@ def on_clone(bench, number, folder, peer):
     if not peer.has_image:
         return
     run("cp", "--reflink=always", f"{folder}/image", clone)
-    with bench.trying(peer), peer.attached(clone, None, can_be_ready=False) as device:
+    with (
+        bench.trying(peer),
+        peer.attached(clone, None, can_be_ready=False) as device,
+    ):
         both_engines(bench, number, CLONE, peer, write_all, device)
     os.unlink(clone)
 
@@ -56,14 +63,18 @@ SECTION = Section(
     name="sparse",
     title="Sparse images and reflinked clones",
     text=(
-        "xfs/X/xfs on the NVMe disk, with the jobs of the 2025 table (4 KiB, `rw=rw`, 12 jobs,"
-        " direct I/O, 2 s). *Sparse*: the image is one hole when it is attached and the file on X"
-        " another. *Reflinked clone*: the image is a clone of a written one, so the first write of"
-        " each block allocates; the file on X is written. Each on a file system made for it."
+        "xfs/X/xfs on the NVMe disk, with the jobs of the 2025 table (4 KiB,"
+        " `rw=rw`, 12 jobs, direct I/O, 2 s). *Sparse*: the image is one hole"
+        " when it is attached and the file on X another. *Reflinked clone*:"
+        " the image is a clone of a written one, so the first write of each"
+        " block allocates; the file on X is written. Each on a file system"
+        " made for it."
     ),
     emulation="As for throughput: read the ratios.",
     tables={
-        engine: Table(f"rw=rw, 4 KiB, 12 jobs, {engine}", [SPARSE, CLONE], EACH_WAY)
+        engine: Table(
+            f"rw=rw, 4 KiB, 12 jobs, {engine}", [SPARSE, CLONE], EACH_WAY
+        )
         for engine in ENGINES
     },
     measure=measure_all,

@@ -1,13 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""xfs-X-ext4-X-btrfs-X-xfs: an image on a file system in an image, and once more."""
+"""xfs-X-ext4-X-btrfs-X-xfs: an image on a file system in an image, and once
+more.
+"""
 
 from . import peers
-from .places import MIB, levels, make_fs, make_levels, mounted, nvme_parts, write_all
+from .places import (
+    MIB,
+    levels,
+    make_fs,
+    make_levels,
+    mounted,
+    nvme_parts,
+    write_all,
+)
 from .section import EACH_WAY, Section, Table
 from .throughput import ENGINES, FILE_SIZE, NO_PLACE, timed
 
-KINDS = ["ext4", "btrfs"]  # in the first image and in the second; in the last, xfs
-# btrfs keeps what was overwritten until all of an extent has been: it needs room for that.
+KINDS = [
+    "ext4",
+    "btrfs",
+]  # in the first image and in the second; in the last, xfs
+# btrfs keeps what was overwritten until all of an extent has been: it needs
+# room for that.
 SIZES = [1100 * MIB, 900 * MIB, 320 * MIB]
 CELL = "xfs-X-ext4-X-btrfs-X-xfs"
 
@@ -42,14 +56,17 @@ SECTION = Section(
     name="stacks",
     title="Stacks of images",
     text=(
-        f"{CELL} on the NVMe disk, the images fully written, each level by the same peer, and the"
-        " jobs of the 2025 table on a written file on the top. btrfs is as it is made (copy on"
-        " write, checksums): nobody can map through it, and floop takes the file path there, mapped"
-        " above and below. *The disk itself* is an xfs on the disk with no stack at all."
+        f"{CELL} on the NVMe disk, the images fully written, each level by the"
+        " same peer, and the jobs of the 2025 table on a written file on the"
+        " top. btrfs is as it is made (copy on write, checksums): nobody can"
+        " map through it, and floop takes the file path there, mapped above"
+        " and below. *The disk itself* is an xfs on the disk with no stack at"
+        " all."
     ),
     emulation="As for throughput: read the ratios.",
     tables={
-        engine: Table(f"rw=rw, 4 KiB, 12 jobs, {engine}", [CELL], EACH_WAY) for engine in ENGINES
+        engine: Table(f"rw=rw, 4 KiB, 12 jobs, {engine}", [CELL], EACH_WAY)
+        for engine in ENGINES
     },
     measure=measure_all,
     absent=NO_PLACE,

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""How much goes through: the published tables of 2025 and 2015, on an emulated NVMe disk."""
+"""How much goes through: the published tables of 2025 and 2015, on an emulated
+NVMe disk.
+"""
 
 import os
 import re
@@ -24,7 +26,10 @@ JOBS_2025 = {
     "thread": 1,
     "ramp_time": 1,  # until all of the jobs run
 }
-ENGINES = {"psync": {"ioengine": "psync"}, "libaio": {"ioengine": "libaio", "iodepth": 16}}
+ENGINES = {
+    "psync": {"ioengine": "psync"},
+    "libaio": {"ioengine": "libaio", "iodepth": 16},
+}
 JOBS_2015 = {"bs": "4k", "numjobs": 4, "ioengine": "psync", "direct": 0}
 PATTERNS_2015 = ("randread", "read", "randwrite", "write")
 PUBLISHED_MIB, SCALE = 1500, 125
@@ -33,7 +38,8 @@ PUBLISHED_MIB, SCALE = 1500, 125
 # In the sections on devices
 NO_PLACE = {
     "file": "",
-    "floop-buffered": "measured in the cost section only: direct I/O is what floop has by default",
+    "floop-buffered": "measured in the cost section only: direct I/O is what"
+    " floop has by default",
 }
 
 
@@ -46,13 +52,16 @@ def table_2025(bench, number, path, cell, peer):
     """Both engines on a device or a file."""
     for engine in ENGINES:
         values, job = timed(bench, path, engine)
-        bench.result(engine, cell, peer, number, {**values, **percentiles(job["read"])})
+        bench.result(
+            engine, cell, peer, number, {**values, **percentiles(job["read"])}
+        )
 
 
 def meminfo():
     with open("/proc/meminfo") as file:
         return {
-            key: int(kib) / 1024 for key, kib in re.findall(r"^(\w+):\s+(\d+)", file.read(), re.M)
+            key: int(kib) / 1024
+            for key, kib in re.findall(r"^(\w+):\s+(\d+)", file.read(), re.M)
         }
 
 
@@ -62,12 +71,20 @@ def cached_pages(image):
 
 
 def table_2015(bench, number, folder, peer, image):
-    """Through the page cache of the file system on X: what is cached below it is waste."""
+    """Through the page cache of the file system on X: what is cached below it
+    is waste.
+    """
     size = PUBLISHED_MIB * MIB // SCALE
     for pattern in PATTERNS_2015:
         forget_all()
         before = meminfo()
-        job, switches = fio(f"{folder}/file", rw=pattern, size=size, fsync_on_close=1, **JOBS_2015)
+        job, switches = fio(
+            f"{folder}/file",
+            rw=pattern,
+            size=size,
+            fsync_on_close=1,
+            **JOBS_2015,
+        )
         after = meminfo()
         side = job["read" if "read" in pattern else "write"]
         values = {
@@ -89,9 +106,14 @@ def measure_all(bench):
             with mounted(lower, "/mnt/lower") as folder:
                 write_all(f"{folder}/image", IMAGE_SIZE)
                 for peer in bench.taking_part():
-                    with bench.trying(peer), peer.attached(f"{folder}/image", spare) as device:
+                    with (
+                        bench.trying(peer),
+                        peer.attached(f"{folder}/image", spare) as device,
+                    ):
                         on_device(bench, number, kind, peer, device)
-                        on_file_system(bench, number, kind, peer, device, f"{folder}/image")
+                        on_file_system(
+                            bench, number, kind, peer, device, f"{folder}/image"
+                        )
 
 
 def on_device(bench, number, kind, peer, device):
@@ -114,26 +136,34 @@ SECTION = Section(
     name="throughput",
     title="Throughput: the published workloads",
     text=(
-        f"An emulated NVMe disk, in two parts: a file system with a fully written image of"
-        f" {IMAGE_SIZE // MIB} MiB, and as much for *the disk itself* and dm-linear. *2025*: fio,"
-        f" 4 KiB, `rw=rw` (half reads, half writes), 12 jobs, direct I/O, 2 s after 1; psync, and"
-        f" libaio at a depth of 16; on the device (xfs/X), and on a fully written file of"
-        f" {FILE_SIZE // MIB} MiB on the file system on X (ext4/X/ext4, xfs/X/xfs), each job in a"
-        " twelfth of its own. For *the disk itself*, X is the disk's part, and there is no file"
-        " system below. Percentiles are of the reads' completion. *2015*: 4 jobs, psync through the"
-        f" page cache of an ext4 on X, image on ext4, {PUBLISHED_MIB // SCALE} MiB in place of"
-        f" {PUBLISHED_MIB} (scaled down {SCALE} times), all caches dropped before; `Buffers` and"
-        " `Cached` are what the run added to /proc/meminfo, *image cached* how many pages of the"
-        " image the page cache holds after it."
+        "An emulated NVMe disk, in two parts: a file system with a fully"
+        f" written image of {IMAGE_SIZE // MIB} MiB, and as much for *the disk"
+        " itself* and dm-linear. *2025*: fio, 4 KiB, `rw=rw` (half reads, half"
+        " writes), 12 jobs, direct I/O, 2 s after 1; psync, and libaio at a"
+        " depth of 16; on the device (xfs/X), and on a fully written file of"
+        f" {FILE_SIZE // MIB} MiB on the file system on X (ext4/X/ext4,"
+        " xfs/X/xfs), each job in a twelfth of its own. For *the disk itself*,"
+        " X is the disk's part, and there is no file system below. Percentiles"
+        " are of the reads' completion. *2015*: 4 jobs, psync through the page"
+        f" cache of an ext4 on X, image on ext4, {PUBLISHED_MIB // SCALE} MiB"
+        f" in place of {PUBLISHED_MIB} (scaled down {SCALE} times), all caches"
+        " dropped before; `Buffers` and `Cached` are what the run added to"
+        " /proc/meminfo, *image cached* how many pages of the image the page"
+        " cache holds after it."
     ),
     emulation=(
-        "All of it: two virtual CPUs are emulated in software, and the disk is a file in memory"
-        " that QEMU reads in a thread of its own. CPU time weighs more than on a real machine, a"
-        " disk's time less. Read the ratios, not the figures; and those only beyond least..most."
+        "All of it: two virtual CPUs are emulated in software, and the disk is"
+        " a file in memory that QEMU reads in a thread of its own. CPU time"
+        " weighs more than on a real machine, a disk's time less. Read the"
+        " ratios, not the figures; and those only beyond least..most."
     ),
     tables={
-        "psync": Table("2025: rw=rw, 4 KiB, 12 jobs, psync", CELLS_2025, EACH_WAY | LATENCY),
-        "libaio": Table("2025: the same, libaio, depth 16", CELLS_2025, EACH_WAY | LATENCY),
+        "psync": Table(
+            "2025: rw=rw, 4 KiB, 12 jobs, psync", CELLS_2025, EACH_WAY | LATENCY
+        ),
+        "libaio": Table(
+            "2025: the same, libaio, depth 16", CELLS_2025, EACH_WAY | LATENCY
+        ),
         "2015": Table(
             "2015: 4 KiB, 4 jobs, psync, ext4/X/ext4, through the page cache",
             list(PATTERNS_2015),
