@@ -15,12 +15,12 @@ all: cli
 ## setup: Debian packages, Python programs, the guest roots with both kernels, the module for them
 .PHONY: setup
 setup:
-	scripts/setup.sh
+	machine/setup.sh
 
 .PHONY: setup-host
 setup-host:
-	@scripts/host-packages.sh
-	@scripts/venv.sh
+	@machine/host-packages.sh
+	@machine/venv.sh
 
 # The command, with progress shown by cargo itself.
 .PHONY: cli
@@ -40,26 +40,26 @@ test: cli setup
 ## try: one case on one kernel, for the inner loop; CASE=guard/hang KERNEL=lts MODE=drop-in
 .PHONY: try
 try:
-	@[ -e build/venv/stamp ] || scripts/setup.sh --no-module
+	@[ -e build/venv/stamp ] || machine/setup.sh --no-module
 	@cargo build --release --quiet --manifest-path cli/Cargo.toml
 	@$(VENV)/python tests/try.py --kernel "$(KERNEL)" --mode "$(MODE)" "$(CASE)"
 
 ## test-debug: the tests on a kernel with KASAN, lockdep and more (takes long)
 .PHONY: test-debug
 test-debug: cli setup
-	scripts/debug-kernel.sh stable
+	machine/debug-kernel.sh stable
 	@$(VENV)/pytest tests --debug-kernel $(ARGS)
 
 ## test-rt: the tests on a PREEMPT_RT kernel
 .PHONY: test-rt
 test-rt: cli setup
-	scripts/rt-kernel.sh
+	machine/rt-kernel.sh
 	@$(VENV)/pytest tests/cases --kernel rt $(ARGS)
 
 ## coverage: which branches of the mapped path and of the file path no test takes (takes long)
 .PHONY: coverage
 coverage: cli setup
-	scripts/debug-kernel.sh coverage
+	machine/debug-kernel.sh coverage
 	rm -rf build/test/coverage
 	-@$(VENV)/pytest -q tests/cases --kernel coverage --results build/test/coverage $(ARGS)
 	@scripts/coverage.py build/test/coverage
@@ -67,7 +67,7 @@ coverage: cli setup
 ## test-race: torture and stress on a kernel with KCSAN
 .PHONY: test-race
 test-race: cli setup
-	scripts/debug-kernel.sh race
+	machine/debug-kernel.sh race
 	@$(VENV)/pytest tests/cases/stress tests/cases/guard/torture.sh tests/cases/guard/adversary.sh \
 		--kernel race $(ARGS)
 
@@ -81,14 +81,14 @@ cli-i386:
 ## test-i386: the tests of the interface on a system of 32 bits (the first time takes long)
 .PHONY: test-i386
 test-i386: cli-i386 setup
-	scripts/i386-root.sh
-	scripts/i386-kernel.sh
+	machine/i386-root.sh
+	machine/i386-kernel.sh
 	@$(VENV)/pytest tests/cases/interface --kernel i386 $(ARGS)
 
 ## test-planted: that the tests notice the bugs of tests/planted/ (takes hours); ONLY="rule-drain ..." ARGS=--by-only
 .PHONY: test-planted
 test-planted: cli setup
-	scripts/debug-kernel.sh stable
+	machine/debug-kernel.sh stable
 	@$(VENV)/python tests/planted/run.py $(ARGS) $(ONLY)
 
 # The cases fail where the page says something else, which is what is mended here.
@@ -107,7 +107,7 @@ model: setup-host
 ## check: checkpatch, warnings, sparse, clippy, rustfmt, ruff, shellcheck, docs/safety.md, builds for other kernels
 .PHONY: check
 check: setup-host
-	@scripts/setup.sh --no-module
+	@machine/setup.sh --no-module
 	@scripts/check.sh $(CHECK)
 
 ## bench: floop and its peers, side by side; ONLY=cost,stacks QUICK=1 KERNEL=lts WRITE=1 ARGS=--help
@@ -146,7 +146,7 @@ uninstall:
 ## clean: all that was built; the guest root and the kernels too
 .PHONY: clean
 clean:
-	@bash -c '. scripts/lib.sh; as_root rm -rf "$$BUILD"'
+	@bash -c '. scripts/common.sh; as_root rm -rf "$$BUILD"'
 	rm -rf cli/target
 
 ## help: this list

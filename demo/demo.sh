@@ -4,7 +4,7 @@
 # and detached, through floop, and ends in one table. In the test machine; with --native on this
 # machine, for root, where the running kernel can load the module.
 
-. "$(dirname "$0")/../scripts/lib.sh"
+. "$(dirname "$0")/../scripts/common.sh"
 cd "$PROJECT"
 
 results=$(mktemp "$BUILD/demo.XXXXXX")
@@ -13,7 +13,7 @@ seconds=$SECONDS
 
 in_machine()
 {
-	scripts/setup.sh
+	machine/setup.sh
 	./vm --disk nvme:2G -- demo/guest.sh "$results"
 }
 

@@ -160,7 +160,7 @@ def run(folder, *command):
             timeout=SECONDS,
         )
     except FileNotFoundError:
-        raise CannotRun(f"{command[0]} is missing: scripts/host-packages.sh") from None
+        raise CannotRun(f"{command[0]} is missing: machine/host-packages.sh") from None
     except subprocess.TimeoutExpired:
         raise CannotRun(f"{command[0]} took more than {SECONDS} s") from None
     if result.returncode:

@@ -477,7 +477,7 @@ def show(trees, data):
 def unpack(kernel):
     """The folder with what PARTS needs of *kernel*'s sources."""
     subprocess.run(
-        [PROJECT / "scripts/linux-source.sh", kernel],
+        [PROJECT / "machine/linux-source.sh", kernel],
         check=True,
         stdin=subprocess.DEVNULL,
     )

@@ -5,7 +5,7 @@
 # 32-bit programs). Such a kernel is only prepared, not built, so what the module asks of it is
 # not looked up, but for what no kernel has: divisions of 64 bits on a machine of 32.
 
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../machine/machine.sh"
 
 kernel=${1:?lts or stable}
 name=${2:?i386 or small}
@@ -41,7 +41,7 @@ prepare()
 	as_root touch "$out/prepared"
 }
 
-"$PROJECT/scripts/linux-source.sh" "$kernel"
+"$PROJECT/machine/linux-source.sh" "$kernel"
 [ -d "$tree" ] || step "build for $kernel: unpack" unpack_source "$kernel" "$tree"
 [ -e "$out/prepared" ] || step "build for $kernel, $name: prepare" prepare
 

@@ -6,14 +6,14 @@
 # Usage: check.sh [NAME]..., all without a name: checkpatch, module, clippy, rustfmt, ruff,
 # or shellcheck, safety, builds.
 
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../machine/machine.sh"
 cd "$PROJECT"
 
 # The tools of the kernel's sources, which are in no package that is installed.
 tools=$BUILD/src/tools
 kernel_tools()
 {
-	"$PROJECT/scripts/linux-source.sh" stable
+	"$PROJECT/machine/linux-source.sh" stable
 	rm -rf "$tools.new"
 	mkdir -p "$tools.new"
 	tar -x -C "$tools.new" --strip-components=1 --wildcards -f "$BUILD/src/stable.tar.xz" \

@@ -24,7 +24,7 @@ import tomllib
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 REASONS = PROJECT / "tests" / "coverage.toml"
-LIB = PROJECT / "scripts" / "lib.sh"
+LIB = PROJECT / "machine" / "machine.sh"
 
 
 def gcov(counts, notes, scratch):

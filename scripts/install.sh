@@ -4,7 +4,7 @@
 # [drop-in] | uninstall. KVER is the kernel (default: the running one), PREFIX and DESTDIR are as
 # usual. The module goes in through DKMS where that is there, else into the kernel's updates/.
 
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/common.sh"
 
 KVER=${KVER:-$(uname -r)}
 PREFIX=${PREFIX:-/usr/local}

@@ -342,7 +342,7 @@ class Machine:
             return
         # In C, built where that is fast.
         bits = ["i386"] if self.needs.kernel == "i386" else []
-        commands = [[PROJECT / "scripts" / "test-programs.sh", *bits]]
+        commands = [[PROJECT / "machine" / "test-programs.sh", *bits]]
         if any(item.module == "debug" for item in self.items):
             kernel = self.needs.kernel
             release = PROJECT / "build/root/floop" / kernel
@@ -354,7 +354,7 @@ class Machine:
                 release = PROJECT / "build" / kernel / "release"
             if release.exists():
                 release = release.read_text().strip()
-                commands.append([PROJECT / "scripts" / "module.sh", release, "debug"])
+                commands.append([PROJECT / "machine" / "module.sh", release, "debug"])
         for command in commands:
             subprocess.run(command, check=False, capture_output=True)
 

@@ -4,7 +4,7 @@
 # Usage: setup.sh [--no-module]
 
 dir=$(dirname "$0")
-. "$dir/lib.sh"
+. "$dir/machine.sh"
 
 "$dir/host-packages.sh"
 "$dir/venv.sh"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Runs inside the guest, started by virtme-ng's init or by systemd. Usage: guest.sh RUN, RUN being the
+# Runs inside the guest, started by virtme-ng's init or by systemd. Usage: guest-run.sh RUN, RUN being the
 # folder that ./vm made for this run: it holds `config` (what to set up) and `command` (what to run),
 # and gets `status` (the exit status of the command, or the word "failed" and why it could not be
 # started).

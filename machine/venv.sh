@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Make build/venv: the Python programs of requirements.txt. Brought up to date when that changes.
 
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../scripts/common.sh"
 locked venv
 
 venv=$BUILD/venv

@@ -3,7 +3,7 @@
 # Install the Debian packages that the host needs to set up and start the test machine; only those
 # that are missing, so that a second run asks for neither root nor the network.
 
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../scripts/common.sh"
 locked host-packages
 
 packages=(

@@ -3,7 +3,7 @@
 # a disk image to boot from. Its kernel is i386-kernel.sh's. Made again only when
 # this script changes.
 
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/machine.sh"
 locked i386-root
 
 # The last one that i386 is a system of its own in
@@ -20,7 +20,7 @@ packages=(
 	xfsprogs
 )
 
-stamp=$(cat "$0" "$PROJECT/scripts/guest-root-files.sh" | sha256sum)
+stamp=$(cat "$0" "$PROJECT/machine/guest-root-files.sh" | sha256sum)
 [ "$(cat "$BUILD/i386.stamp" 2> /dev/null)" = "$stamp" ] && exit 0
 
 root=$BUILD/i386/root
@@ -39,7 +39,7 @@ bootstrap()
 		--dpkgopt=force-unsafe-io \
 		--include="$(IFS=,; printf '%s' "${packages[*]}")" \
 		--customize-hook='ln -s ../bin/busybox "$1/usr/sbin/poweroff"' \
-		--customize-hook="bash '$PROJECT/scripts/guest-root-files.sh' \"\$1\"" \
+		--customize-hook="bash '$PROJECT/machine/guest-root-files.sh' \"\$1\"" \
 		"$suite" "$root" "deb http://deb.debian.org/debian $suite main"
 }
 

@@ -3,7 +3,7 @@
 # build/rt; again only when the guest root was made anew. The packages are not
 # installed in the guest root: few runs need them.
 
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/machine.sh"
 locked rt-kernel
 
 out=$BUILD/rt

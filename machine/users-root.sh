@@ -4,8 +4,8 @@
 # machines, unchanged. The kernels come from the guest root, so that the module
 # fits. Made again when this script or the guest root changes.
 
-. "$(dirname "$0")/lib.sh"
-"$PROJECT/scripts/guest-root.sh"
+. "$(dirname "$0")/machine.sh"
+"$PROJECT/machine/guest-root.sh"
 locked users-root
 
 packages=(

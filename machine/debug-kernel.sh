@@ -5,7 +5,7 @@
 # stable are those series with KASAN, lockdep and more, race is the stable one with KCSAN, and
 # coverage the stable one with gcov. Takes long, and gives way to everything else on the machine.
 
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/machine.sh"
 
 name=${1:?lts, stable, race or coverage}
 case $name in
@@ -13,7 +13,7 @@ lts | stable) series=$name kind=debug ;;
 race | coverage) series=stable kind=$name ;;
 *) die "$name: not lts, stable, race or coverage" ;;
 esac
-configs=("$PROJECT/scripts/$kind-kernel.config" "$PROJECT/scripts/test-kernel.config")
+configs=("$PROJECT/machine/configs/$kind.config" "$PROJECT/machine/configs/test.config")
 source=$BUILD/builds/$series
 out=$BUILD/debug-kernel/$name
 tree=$out/linux
@@ -22,7 +22,7 @@ locked "debug-kernel-$name"
 stamp=$(cat "${configs[@]}" | sha256sum)
 [ "$(cat "$out/stamp" 2> /dev/null)" = "$stamp" ] && exit 0
 
-"$PROJECT/scripts/linux-source.sh" "$series"
+"$PROJECT/machine/linux-source.sh" "$series"
 
 in_source()
 {

@@ -5,14 +5,14 @@
 set -euo pipefail
 root=$1
 
-# udevd is started by scripts/guest.sh, which coldplugs only what a test needs; where virtme-ng
+# udevd is started by machine/guest-run.sh, which coldplugs only what a test needs; where virtme-ng
 # finds it, it sends an event for each of some hundred devices that nobody uses.
 mkdir -p "$root/usr/lib/floop"
 cp -P "$root/usr/bin/udevadm" "$root/usr/lib/floop/systemd-udevd"
 rm -f "$root/usr/lib/systemd/systemd-udevd"
 
 # Rules for block devices stay; those for sound, cameras, mice, network and the like go. Drivers
-# are loaded by name (guest.sh), not by udev.
+# are loaded by name (guest-run.sh), not by udev.
 mkdir -p "$root/etc/udev/rules.d"
 for rule in "$root"/usr/lib/udev/rules.d/*.rules; do
 	case ${rule##*/} in

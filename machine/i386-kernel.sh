@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Build the stable kernel for 32 bits (see i386-kernel.config) from Debian's
+# Build the stable kernel for 32 bits (see configs/i386.config) from Debian's
 # linux-source, inside the guest root, into build/i386; once. Debian has no such
 # kernel of a series that floop is for.
 
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/machine.sh"
 
-config=$PROJECT/scripts/i386-kernel.config
+config=$PROJECT/machine/configs/i386.config
 source=$BUILD/builds/stable
 out=$BUILD/i386
 tree=$out/linux
@@ -15,7 +15,7 @@ locked build-stable
 stamp=$(sha256sum < "$config")
 [ "$(cat "$out/stamp" 2> /dev/null)" = "$stamp" ] && exit 0
 
-"$PROJECT/scripts/linux-source.sh" stable
+"$PROJECT/machine/linux-source.sh" stable
 
 in_source()
 {

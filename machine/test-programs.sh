@@ -4,11 +4,11 @@
 # guest root, into build/programs/; or inside the one of 32 bits. The cases build
 # what they find missing, but there, emulated, it takes a hundred times as long.
 
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/machine.sh"
 
 out=$BUILD/programs
 if [ "${1:-}" = i386 ]; then
-	"$PROJECT/scripts/i386-root.sh"
+	"$PROJECT/machine/i386-root.sh"
 	ROOT=$BUILD/i386/root
 	out=$BUILD/i386/programs
 fi

@@ -4,7 +4,7 @@
 # of that name, and unpack the archive that is in it to build/src/KERNEL.tar.xz; again only when the
 # guest root has another version. For checkpatch, docs/safety.md and the debug kernel.
 
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/machine.sh"
 
 kernel=${1:?lts or stable}
 case $kernel in

@@ -4,7 +4,7 @@
 # the stable suite ("lts") first, then the one of its backports ("stable"). Made again only when
 # this script changes; whatever was made keeps working when the archive moves on.
 
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/machine.sh"
 locked guest-root
 
 suite=trixie
@@ -28,7 +28,7 @@ packages=(
 	ocfs2-tools reiserfsprogs squashfs-tools udftools xorriso
 )
 
-stamp=$(cat "$0" "$PROJECT/scripts/guest-root-files.sh" | sha256sum)
+stamp=$(cat "$0" "$PROJECT/machine/guest-root-files.sh" | sha256sum)
 [ "$(cat "$ROOT/floop/stamp" 2> /dev/null)" = "$stamp" ] && [ -s "$BUILD/root.img" ] && exit 0
 
 new=$BUILD/root.new
@@ -51,7 +51,7 @@ bootstrap()
 			-t $suite-backports linux-image-amd64 linux-headers-amd64" \
 		--customize-hook='ls "$1/lib/modules" | grep -vxFf "$1/floop/lts" > "$1/floop/stable" ||
 			cp "$1/floop/lts" "$1/floop/stable"' \
-		--customize-hook="bash '$PROJECT/scripts/guest-root-files.sh' \"\$1\"" \
+		--customize-hook="bash '$PROJECT/machine/guest-root-files.sh' \"\$1\"" \
 		"$suite" "$new" \
 		"deb $mirror $suite main" \
 		"deb $mirror $suite-updates main" \

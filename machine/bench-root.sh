@@ -4,8 +4,8 @@
 # its own, so that the tests' doesn't pay for it. Made again when this script or the guest root
 # changes.
 
-. "$(dirname "$0")/lib.sh"
-"$PROJECT/scripts/guest-root.sh"
+. "$(dirname "$0")/machine.sh"
+"$PROJECT/machine/guest-root.sh"
 locked bench-root
 
 packages=(

@@ -6,7 +6,7 @@
 # guard can be told to break its rules (kernel/rules.h). Only what has changed is
 # compiled, in KVER.build-NAME, where the module stays with debug information.
 
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/machine.sh"
 
 kver=${1:?which kernel}
 name=${2:?which module}

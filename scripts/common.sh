@@ -1,14 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# What the set-up scripts share: where things are, progress for long steps, and the lock that
-# keeps two set-ups of one project folder apart. To be sourced, not run.
+# What all scripts of the project share: where things are, progress for long
+# steps, and the lock that keeps two set-ups of one project folder apart.
+# To be sourced, not run.
 
 set -euo pipefail
 
 PROJECT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 BUILD=$PROJECT/build
-# shellcheck disable=SC2034 # for the scripts that source this one
-ROOT=$BUILD/root
 mkdir -p "$BUILD/logs"
 
 # Debian's own tools live in the sbin folders, which an ordinary user's PATH may lack.
@@ -42,8 +41,9 @@ locked()
 	fi
 }
 
-# step TITLE COMMAND...: run COMMAND with its output in build/logs/, say every few seconds that it
-# still runs and what it does, and show the end of its output if it fails.
+# step TITLE COMMAND...: run COMMAND with its output in build/logs/, say every
+# few seconds that it still runs and what it does, and show the end of its
+# output if it fails.
 step()
 {
 	local title=$1 log pid start=$SECONDS tick=0
@@ -65,34 +65,4 @@ step()
 		die "failed: $title (all of its output: $log)"
 	fi
 	printf '   done in %d s\n' $((SECONDS - start)) >&2
-}
-
-# unpack_source lts|stable FOLDER: that kernel's sources, once they are fetched; all or nothing.
-unpack_source()
-{
-	as_root rm -rf "$2.new"
-	mkdir -p "$2.new"
-	tar -x -C "$2.new" --strip-components=1 -f "$BUILD/src/$1.tar.xz"
-	mv "$2.new" "$2"
-}
-
-# kernels: the releases of the guest's kernels, one a line.
-kernels()
-{
-	sort -u "$ROOT/floop/lts" "$ROOT/floop/stable"
-}
-
-# in_root COMMAND...: run COMMAND inside the guest root, the project folder bound at its own path
-# and a fresh /tmp. All mounts are in a namespace of their own and vanish with it.
-in_root()
-{
-	as_root unshare --mount --fork bash -euc '
-		root=$1 project=$2
-		shift 2
-		mount --make-rprivate /
-		mount -t proc proc "$root/proc"
-		mount -t tmpfs tmpfs "$root/tmp"
-		mkdir -p "$root$project"
-		mount --bind "$project" "$root$project"
-		exec chroot "$root" "$@"' in_root "$ROOT" "$PROJECT" "$@"
 }

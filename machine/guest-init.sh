@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # The first process of a machine with systemd (./vm --systemd), in place of
-# virtme-ng's. It installs floop, has systemd start guest.sh at the end of the
+# virtme-ng's. It installs floop, has systemd start guest-run.sh at the end of the
 # boot, and becomes systemd. Runs at every boot.
-# Usage: guest-init.sh RUN, as for guest.sh.
+# Usage: guest-init.sh RUN, as for guest-run.sh.
 
 run=$1
 # PROJECT RW DRIVERS MODULE
@@ -12,7 +12,7 @@ run=$1
 
 mount -t tmpfs -o mode=755,nosuid,nodev run /run
 mkdir /run/floop
-printf 'exec bash %q %q\n' "$PROJECT/scripts/guest.sh" "$run" > /run/floop/start
+printf 'exec bash %q %q\n' "$PROJECT/machine/guest-run.sh" "$run" > /run/floop/start
 
 # The first shared folder, the project's, is mounted.
 share=0

@@ -1,0 +1,40 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# What the scripts of the test machine share beside scripts/common.sh: the guest
+# root and how to run something inside it. To be sourced, not run.
+
+. "$(dirname "${BASH_SOURCE[0]}")/../scripts/common.sh"
+
+ROOT=$BUILD/root
+
+# unpack_source lts|stable FOLDER: that kernel's sources, once they are fetched;
+# all or nothing.
+unpack_source()
+{
+	as_root rm -rf "$2.new"
+	mkdir -p "$2.new"
+	tar -x -C "$2.new" --strip-components=1 -f "$BUILD/src/$1.tar.xz"
+	mv "$2.new" "$2"
+}
+
+# kernels: the releases of the guest's kernels, one a line.
+kernels()
+{
+	sort -u "$ROOT/floop/lts" "$ROOT/floop/stable"
+}
+
+# in_root COMMAND...: run COMMAND inside the guest root, the project folder bound
+# at its own path and a fresh /tmp. All mounts are in a namespace of their own
+# and vanish with it.
+in_root()
+{
+	as_root unshare --mount --fork bash -euc '
+		root=$1 project=$2
+		shift 2
+		mount --make-rprivate /
+		mount -t proc proc "$root/proc"
+		mount -t tmpfs tmpfs "$root/tmp"
+		mkdir -p "$root$project"
+		mount --bind "$project" "$root$project"
+		exec chroot "$root" "$@"' in_root "$ROOT" "$PROJECT" "$@"
+}
