@@ -7,12 +7,13 @@ The machine is played by a program that writes the results a plan asks for, or d
 import json
 import os
 import pathlib
-import runpy
 import subprocess
 import sys
 import textwrap
 
 import pytest
+
+from machine.report import find_reports
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -166,7 +167,6 @@ def test_a_report_at_power_off_is_not_lost(project):
 
 
 def test_what_kernels_say_without_us_hides_nothing():
-    find_reports = runpy.run_path(str(PROJECT / "vm"))["find_reports"]
     known = [
         "EXT4-fs (vda): uh-oh! used pa while discarding",
         "WARNING: fs/ext4/mballoc.c:5648 at ext4_discard_preallocations+0xc77/0x10b0, CPU#0: x/1",
@@ -179,7 +179,6 @@ def test_what_kernels_say_without_us_hides_nothing():
 
 
 def test_races_that_count_are_ours():
-    find_reports = runpy.run_path(str(PROJECT / "vm"))["find_reports"]
     others = ["BUG: KCSAN: data-race in __d_drop / dentry_cmp", " d_lookup+0x1/0x2 fs/dcache.c:1"]
     ours = [
         "BUG: KCSAN: data-race in floop_submit [floop] / floop_guard_break [floop]",

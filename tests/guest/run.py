@@ -21,8 +21,6 @@ Exit status: 0 all cases ran (whether they passed is in the results),
 import contextlib
 import ctypes
 import errno
-import importlib.machinery
-import importlib.util
 import json
 import os
 import pathlib
@@ -34,8 +32,10 @@ import subprocess
 import sys
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent))
 import loopctl
+
+from machine.report import find_reports
 
 NEEDS_FRESH_MACHINE = 3
 REBOOT = 4
@@ -65,14 +65,6 @@ class KernelLog:
                     continue
                 raise
             lines.append(record.partition(";")[2].split("\n")[0])
-
-
-def report_finder(project):
-    """What the kernel writes when something is wrong with it: ./vm knows."""
-    loader = importlib.machinery.SourceFileLoader("vm", f"{project}/vm")
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("vm", loader))
-    loader.exec_module(module)
-    return module.find_reports
 
 
 def mounts():
@@ -162,7 +154,6 @@ class Machine:
         self.prefix = "floop" if self.mode == "side-by-side" else "loop"
         self.module = "floop" if self.mode == "side-by-side" else "loop"
         self.project = plan["project"]
-        self.find_reports = report_finder(self.project)
         self.disks = empty_disks()
         if self.mode == "in-tree":
             subprocess.run(["modprobe", "loop"], check=True)
@@ -417,7 +408,7 @@ def run_case(case, plan, machine, kernel_log):
             problems.append("left behind: " + "; ".join(left))
         fresh = any(x.startswith(("cannot be", "unkillable")) for x in left)
     kernel = before + kernel_log.read()
-    reports = [kernel[number] for number in machine.find_reports(kernel)]
+    reports = [kernel[number] for number in find_reports(kernel)]
     if reports:
         problems.append(f"kernel report: {reports[0]}")
     if plan["kernel"] == "debug" and lockdep_is_off():

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The project's folders on the host, and the scripts that fill them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent
+BUILD = PROJECT / "build"
+ROOT = BUILD / "root"
+
+# The exit statuses of ./vm's own; anything else is the command's.
+EXIT_SETUP = 122
+EXIT_REPORT = 123
+EXIT_TIMEOUT = 124
+EXIT_DIED = 125
+
+
+def die(message, status=EXIT_SETUP):
+    print(f"vm: {message}", file=sys.stderr)
+    sys.exit(status)
+
+
+def script(name, *args):
+    """Run a script of machine/; its progress goes to stderr."""
+    command = [PROJECT / "machine" / name, *args]
+    done = subprocess.run(command, stdout=sys.stderr, check=False)
+    if done.returncode:
+        die(f"machine/{name} failed")

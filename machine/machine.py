@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""One run of the machine: its folder, its QEMU, and what comes out of it."""
+
+import contextlib
+import os
+import selectors
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from . import kernels, report
+from .disks import disk_folder, make_disks
+from .host import (
+    BUILD,
+    EXIT_DIED,
+    EXIT_REPORT,
+    EXIT_SETUP,
+    EXIT_TIMEOUT,
+    PROJECT,
+    ROOT,
+    script,
+)
+
+# Seconds that a machine has to end by itself after it hung.
+GRACE = 90
+KERNEL_ARGS = (
+    "mitigations=off",
+    "panic=-1",
+    "oops=panic",
+    "log_buf_len=4M",
+    "random.trust_cpu=on",
+    "audit=0",
+    "apparmor=0",
+    "selinux=0",
+    "cryptomgr.notests",
+)
+EMULATED_ARGS = (
+    # An emulated CPU may stand still for long, which is no fault of the
+    # kernel's. The calibration that lpj= replaces fails for the same reason.
+    "tsc=reliable",
+    "lpj=10000000",
+    "no5lvl",
+    "rcupdate.rcu_cpu_stall_timeout=120",
+    "watchdog_thresh=60",
+    # Code that lies elsewhere in every process is translated anew for every
+    # process: with this a fork and exec takes 9 ms, without it 40.
+    "norandmaps",
+    # On a busy host the timer may be late for the check at boot, which panics
+    # then.
+    "no_timer_check",
+)
+
+
+def root_of(args):
+    """The guest root's folder, and its disk image."""
+    if args.kernel == "i386":
+        return BUILD / "i386/root", BUILD / "i386.img"
+    if args.bench:
+        return ROOT, BUILD / "bench.img"
+    if args.systemd:
+        return ROOT, BUILD / "users.img"
+    return ROOT, BUILD / "root.img"
+
+
+class Machine:
+    def __init__(self, args, kvm):
+        self.args = args
+        self.kvm = kvm and not args.icount
+        self.kernel = kernels.find(args.kernel, args.debug_kernel)
+        self.root, self.root_disk = root_of(args)
+        (BUILD / "run").mkdir(exist_ok=True)
+        (BUILD / "logs").mkdir(exist_ok=True)
+        stamp = time.strftime("%m%d-%H%M%S-")
+        self.folder = Path(tempfile.mkdtemp(prefix=stamp, dir=BUILD / "run"))
+        self.sockets = Path(tempfile.mkdtemp(prefix="floop-vm-"))
+        self.disks = disk_folder(args.disk, args.memory, otherwise=self.folder)
+        self.log = BUILD / "logs" / f"vm-{self.folder.name}.log"
+        self.process = None
+        self.timed_out = False
+        # Seconds after which a machine that has said nothing is given up
+        self.silence = None
+
+    def close(self):
+        if self.process and self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        for folder in (self.folder, self.sockets, self.disks):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def shared(self):
+        return [PROJECT, *(folder.resolve() for folder in self.args.rw)]
+
+    def module(self):
+        if self.args.no_module:
+            return ""
+        name = "loop" if self.args.drop_in else "floop"
+        script("module.sh", self.kernel.release, name)
+        return str(BUILD / "modules" / self.kernel.release / f"{name}.ko")
+
+    def drivers(self):
+        """The drivers of the disks, which guest-run.sh loads by name."""
+        if self.kernel.drivers_built_in:
+            return []
+        names = {"nvme": "nvme", "virtio": "virtio_blk"}
+        return [names[kind] for kind in sorted({k for k, _ in self.args.disk})]
+
+    def write_config(self):
+        """Write what guest-run.sh and guest-init.sh read."""
+        config = {
+            "PROJECT": str(PROJECT),
+            "RW": "\n".join(map(str, self.shared())),
+            "DRIVERS": " ".join(self.drivers()),
+            "MODULES": str(self.kernel.modules or ""),
+            "MODULE": self.module(),
+            "SHELL_RUN": "" if self.args.command else "yes",
+            "SYSTEMD": "yes" if self.args.systemd else "",
+        }
+        lines = [f"{key}={shlex.quote(text)}\n" for key, text in config.items()]
+        (self.folder / "config").write_text("".join(lines))
+        command = f"exec {shlex.join(self.args.command)}\n"
+        (self.folder / "command").write_text(command)
+
+    def qemu(self):
+        """QEMU's arguments beside virtme-ng's, which machine/qemu changes."""
+        qemu = ["-nodefaults", "-machine", "sata=off,smbus=off"]
+        qemu += ["-device", "virtio-serial-pci,id=floop"]
+        for name in ("stdout", "stderr"):
+            port = f"name=floop.{name},chardev=floop-{name}"
+            path = f"{self.sockets}/{name}"
+            qemu += ["-chardev", f"socket,id=floop-{name},path={path}"]
+            qemu += ["-device", f"virtserialport,{port}"]
+        qemu += make_disks(self.args.disk, self.disks)
+        if self.args.icount:
+            qemu += ["-icount", "shift=0,sleep=off"]
+        if not self.kvm:
+            tcg = "tcg" if self.args.icount else "tcg,thread=multi"
+            qemu += ["-accel", tcg]
+        return qemu
+
+    def root_device(self):
+        """The root disk's name: machine/qemu puts it behind all others."""
+        before = sum(kind == "virtio" for kind, _ in self.args.disk)
+        return f"/dev/vd{'abcdefghijklmnopqrstuvwxyz'[before]}"
+
+    def command_line(self):
+        args, root = self.args, self.root
+        kernel_args = [*KERNEL_ARGS, *(() if self.kvm else EMULATED_ARGS)]
+        cpus = str(args.cpus)
+        if args.cpus == 1:
+            # QEMU leaves out the guest's memory barriers where there can be
+            # only one CPU, though its disks run beside that CPU (QEMU 7.2,
+            # tcg_gen_mb()): a doorbell is lost, and an I/O never done, once in
+            # some million. So there could be a second one.
+            cpus = "1,maxcpus=2"
+            kernel_args.append("possible_cpus=1")
+        modules = "none" if self.kernel.drivers_built_in else "auto"
+        inside = ["bash", str(PROJECT / "machine/guest-run.sh")]
+        # virtme-ng's init is a program of 64 bits.
+        no_init = ["--no-virtme-ng-init"] if args.kernel == "i386" else []
+        return [
+            # No machine outlives ./vm: see also machine/qemu.
+            *("setpriv", "--pdeathsig", "KILL"),
+            str(BUILD / "venv/bin/virtme-run"),
+            *("--qemu-bin", str(PROJECT / "machine/qemu")),
+            *("--busybox", str(root / "usr/bin/busybox")),
+            *("--kimg", str(self.kernel.image), "--mods", modules),
+            *("--root-disk", str(self.root_disk), "--root-fstype", "ext4"),
+            *("--rw", "--root-dev", self.root_device()),
+            "--force-9p",
+            "--disable-microvm",
+            *no_init,
+            *([] if self.kvm else ["--disable-kvm"]),
+            *("--cpus", cpus, "--memory", args.memory),
+            *("--verbose", "--show-boot-console"),
+            *(f"--rwdir={folder}={folder}" for folder in self.shared()),
+            *(word for arg in kernel_args for word in ("-a", arg)),
+            *("--script-sh", shlex.join([*inside, str(self.folder)])),
+            *("--qemu-opts", *self.qemu()),
+        ]
+
+    def environment(self):
+        """What virtme-ng and machine/qemu are told besides."""
+        console = f"file,id=console,path={self.log}"
+        if not self.args.command:
+            console = "stdio,id=console,signal=off,mux=on"
+            console += f",logfile={self.log}"
+        environment = {
+            **os.environ,
+            "FLOOP_CONSOLE": console,
+            "XDG_CACHE_HOME": str(BUILD / "cache"),
+            "TMPDIR": str(self.sockets),
+        }
+        if self.args.systemd:
+            init = ["bash", str(PROJECT / "machine/guest-init.sh")]
+            environment["FLOOP_INIT"] = shlex.join([*init, str(self.folder)])
+        return environment
+
+    def start(self):
+        """Start QEMU; the sockets at which the command's output arrives."""
+        self.write_config()
+        listeners = []
+        for name in ("stdout", "stderr"):
+            listener = socket.socket(socket.AF_UNIX)
+            listener.bind(f"{self.sockets}/{name}")
+            listener.listen(1)
+            listeners.append(listener)
+        shell = not self.args.command
+        self.log.touch()
+        output = (self.folder / "qemu.log").open("wb")
+        self.process = subprocess.Popen(
+            self.command_line(),
+            cwd=PROJECT,
+            env=self.environment(),
+            stdin=None if shell else subprocess.DEVNULL,
+            stdout=None if shell else output,
+            stderr=None if shell else output,
+            start_new_session=not shell,
+        )
+        return listeners
+
+    def run(self):
+        """Start the machine and bring its output through until it ends."""
+        started = time.monotonic()
+        deadline = started + self.args.timeout
+        selector = selectors.DefaultSelector()
+        for target, listener in enumerate(self.start(), start=1):
+            selector.register(
+                listener, selectors.EVENT_READ, (listener, target)
+            )
+        with self.log.open("rb") as console:
+            while self.process.poll() is None or self.drain(selector):
+                self.drain(selector, 0.2)
+                if report.HANG.search(console.read().decode(errors="replace")):
+                    deadline = min(deadline, time.monotonic() + GRACE)
+                if self.silence and not console.tell():
+                    deadline = min(deadline, started + self.silence)
+                if time.monotonic() > deadline:
+                    self.timed_out = True
+                    os.killpg(self.process.pid, signal.SIGKILL)
+                    self.process.wait()
+                    break
+        selector.close()
+
+    @staticmethod
+    def drain(selector, timeout=0):
+        """Copy what the guest wrote; False if there was nothing."""
+        events = selector.select(timeout) if selector.get_map() else []
+        if not events and timeout:
+            time.sleep(0 if selector.get_map() else timeout)
+        for key, _ in events:
+            sock, target = key.data
+            if sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                connection, _ = sock.accept()
+                selector.unregister(sock)
+                sock.close()
+                selector.register(
+                    connection, selectors.EVENT_READ, (connection, target)
+                )
+                continue
+            data = sock.recv(65536)
+            if not data:
+                selector.unregister(sock)
+                sock.close()
+            while data:
+                data = data[os.write(target, data) :]
+        return bool(events)
+
+    def result(self):
+        """The exit status of the run; says what is wrong with it."""
+        status_file = self.folder / "status"
+        status = status_file.read_text().strip() if status_file.exists() else ""
+        console = self.log.read_text(errors="replace")
+        lines = report.first_report(console)
+        if lines:
+            say("the kernel reported:", *lines)
+            code = EXIT_REPORT
+        elif self.timed_out:
+            say("ended: it hung, or its time was up")
+            code = EXIT_TIMEOUT
+        elif status.startswith("failed"):
+            say(f"could not start: {status[7:]}")
+            code = EXIT_SETUP
+        elif not status.isdigit():
+            qemu = (self.folder / "qemu.log").read_text(errors="replace")
+            tail = console.splitlines()[-15:] + qemu.splitlines()[-15:]
+            say("the machine ended before the command did:", *tail)
+            code = EXIT_DIED
+        else:
+            code = int(status)
+        if code:
+            say(f"exit status {code}; console log: {self.log}")
+        return code
+
+
+def say(first, *more):
+    print(f"vm: {first}", *more, sep="\n", file=sys.stderr)
