@@ -1,10 +1,12 @@
 #!/bin/bash
-# Make build/bench.img, the disk image that ./vm --bench boots: the guest root and what the
-# benchmarks compare floop with (rublk, qemu-nbd) and run on it (PostgreSQL, SQLite). An image of
-# its own, so that the tests' doesn't pay for it. Made again when this script or the guest root
-# changes.
+# SPDX-License-Identifier: GPL-2.0-only
+# Make build/bench.img, the disk image that ./vm --bench boots: the guest root
+# and what the benchmarks compare floop with (rublk, qemu-nbd) and run on it
+# (PostgreSQL, SQLite). An image of its own, so that the tests' doesn't pay for
+# it. Made again when what is installed, or the guest root, changes.
 
 . "$(dirname "$0")/machine.sh"
+. "$PROJECT/machine/roots.sh"
 "$PROJECT/machine/guest-root.sh"
 locked bench-root
 
@@ -14,22 +16,23 @@ packages=(
 	sqlite3
 )
 
-stamp=$(cat "$0" "$ROOT/floop/stamp" | sha256sum)
-[ "$(cat "$BUILD/bench.stamp" 2> /dev/null)" = "$stamp" ] && [ -s "$BUILD/bench.img" ] && exit 0
-
 new=$BUILD/bench-root.new
 
-# The newest on crates.io; one that is there already is not built again. Its default feature is for
-# the memory of graphics cards. Built on the host: copy() sees that it runs in the guest root too.
+# The newest on crates.io; one that is there already is not built again. Its
+# default feature is for the memory of graphics cards. Built on the host: copy()
+# sees that it runs in the guest root too. Its bindgen reads headers with
+# libclang.
 rublk()
 {
-	if [ "$(dpkg-query -W -f '${db:Status-Status}' libclang1 2> /dev/null)" != installed ]; then
-		command -v apt-get > /dev/null || die "install libclang1 (this is not Debian)"
+	if ! installed libclang1; then
+		command -v apt-get > /dev/null ||
+			die "install libclang1 (this is not Debian)"
 		as_root apt-get update
 		as_root env DEBIAN_FRONTEND=noninteractive \
-			apt-get install -y --no-install-recommends libclang1 # its bindgen reads headers with it
+			apt-get install -y --no-install-recommends libclang1
 	fi
-	cargo install rublk --locked --no-default-features --root "$BUILD/rublk"
+	cargo install rublk --locked --no-default-features \
+		--root "$BUILD/rublk"
 }
 
 copy()
@@ -41,7 +44,7 @@ copy()
 	as_root chroot "$new" rublk --version
 }
 
-# The package would make a database of its own, and start it; the benchmark makes its own.
+# The package would make a database, and start it; the benchmark makes its own.
 install_packages()
 {
 	as_root unshare --mount --fork bash -euc '
@@ -50,33 +53,32 @@ install_packages()
 		mount --make-rprivate /
 		mount -t proc proc "$root/proc"
 		mount -t tmpfs tmpfs "$root/tmp"
-		mkdir -p "$root/etc/postgresql-common"
-		echo "create_main_cluster = false" > "$root/etc/postgresql-common/createcluster.conf"
+		postgresql=$root/etc/postgresql-common
+		mkdir -p "$postgresql"
+		echo "create_main_cluster = false" \
+			> "$postgresql/createcluster.conf"
 		printf "#!/bin/sh\nexit 101\n" > "$root/usr/sbin/policy-rc.d"
 		chmod +x "$root/usr/sbin/policy-rc.d"
-		export DEBIAN_FRONTEND=noninteractive UCF_FORCE_CONFFOLD=1 INITRD=No LC_ALL=C.UTF-8
+		export DEBIAN_FRONTEND=noninteractive UCF_FORCE_CONFFOLD=1
+		export INITRD=No LC_ALL=C.UTF-8
 		cp /etc/resolv.conf "$root/etc/resolv.conf"
 		chroot "$root" apt-get update
-		chroot "$root" apt-get install -y --no-install-recommends "$@"
+		chroot "$root" apt-get install -y --no-install-recommends \
+			"$@"
 		chroot "$root" apt-get clean
 		rm -rf "$root/var/lib/apt/lists" "$root/usr/sbin/policy-rc.d"
 		' install_packages "$new" "${packages[@]}"
 }
 
-# As the guest root's image: no journal, 1 GiB to spare, sparse.
-image()
-{
-	local size
-	size=$(as_root du -sm --apparent-size "$new" | cut -f 1)
-	as_root rm -f "$BUILD/bench.img.new"
-	as_root mke2fs -q -t ext4 -O ^has_journal -E lazy_itable_init=1 -L floop-root \
-		-d "$new" "$BUILD/bench.img.new" "$((size * 5 / 4 + 1024))M"
-}
+stamp=$(stamp_of packages rublk copy install_packages disk_image root_image \
+	< "$ROOT/floop/stamp")
+[ "$(cat "$BUILD/bench.stamp" 2> /dev/null)" = "$stamp" ] &&
+	[ -s "$BUILD/bench.img" ] && exit 0
 
 step "bench root: rublk, from crates.io (some minutes)" rublk
 step "bench root: a copy of the guest root" copy
 step "bench root: ${packages[*]}" install_packages
-step "bench root: a disk image of it" image
+step "bench root: a disk image of it" root_image "$new" "$BUILD/bench.img.new"
 as_root rm -rf "$new"
 as_root mv "$BUILD/bench.img.new" "$BUILD/bench.img"
 printf '%s\n' "$stamp" > "$BUILD/bench.stamp"

@@ -1,23 +1,26 @@
 #!/bin/bash
-# Usage: guest-root-files.sh ROOT. What is changed in the guest root after the packages are
-# installed, almost all of it to boot fast under emulation.
+# SPDX-License-Identifier: GPL-2.0-only
+# Usage: guest-root-files.sh ROOT. What is changed in the guest root after the
+# packages are installed, almost all of it to boot fast under emulation.
 
 set -euo pipefail
 root=$1
 
-# udevd is started by machine/guest-run.sh, which coldplugs only what a test needs; where virtme-ng
-# finds it, it sends an event for each of some hundred devices that nobody uses.
+# guest-run.sh starts udevd, and coldplugs only what a test needs. virtme-ng,
+# where it finds udevd, sends an event for each of some hundred devices that
+# nobody uses.
 mkdir -p "$root/usr/lib/floop"
 cp -P "$root/usr/bin/udevadm" "$root/usr/lib/floop/systemd-udevd"
 rm -f "$root/usr/lib/systemd/systemd-udevd"
 
-# Rules for block devices stay; those for sound, cameras, mice, network and the like go. Drivers
-# are loaded by name (guest-run.sh), not by udev.
+# Rules for block devices stay; those for sound, cameras, mice, network and the
+# like go. guest-run.sh, not udev, loads drivers, by name.
 mkdir -p "$root/etc/udev/rules.d"
 for rule in "$root"/usr/lib/udev/rules.d/*.rules; do
 	case ${rule##*/} in
-	50-udev-default.rules | 55-dm.rules | 60-block.rules | 60-persistent-storage*.rules | \
-		64-btrfs*.rules | 80-debian-compat.rules | 95-dm-notify.rules) ;;
+	50-udev-default.rules | 55-dm.rules | 60-block.rules | \
+		60-persistent-storage*.rules | 64-btrfs*.rules | \
+		80-debian-compat.rules | 95-dm-notify.rules) ;;
 	*) ln -sf /dev/null "$root/etc/udev/rules.d/${rule##*/}" ;;
 	esac
 done
@@ -25,4 +28,5 @@ done
 # virtme-ng runs systemd-tmpfiles, which has nothing to make here.
 ln -sf true "$root/usr/bin/systemd-tmpfiles"
 rm -rf "$root/var/cache/apt" "$root/var/lib/apt/lists"
-mkdir -p "$root/var/cache/apt/archives/partial" "$root/var/lib/apt/lists/partial"
+mkdir -p "$root/var/cache/apt/archives/partial" \
+	"$root/var/lib/apt/lists/partial"

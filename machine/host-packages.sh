@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Install the Debian packages that the host needs to set up and start the test machine; only those
-# that are missing, so that a second run asks for neither root nor the network.
+# Install the Debian packages that the host needs to set up and start the test
+# machine; only those that are missing, so that a second run asks for neither
+# root nor the network.
 
 . "$(dirname "$0")/../scripts/common.sh"
 locked host-packages
@@ -23,8 +24,7 @@ packages=(
 
 need=()
 for package in "${packages[@]}"; do
-	state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2> /dev/null) || state=
-	[ "$state" = installed ] || need+=("$package")
+	installed "$package" || need+=("$package")
 done
 
 # Any python3 that can make a virtual environment will do, Debian's or not.
@@ -32,7 +32,8 @@ if ! python3 -c 'import ensurepip, venv' 2> /dev/null; then
 	need+=(python3-venv)
 fi
 # So will any Rust tool chain that has clippy and rustfmt.
-if ! cargo clippy --version > /dev/null 2>&1 || ! cargo fmt --version > /dev/null 2>&1; then
+if ! cargo clippy --version > /dev/null 2>&1 ||
+	! cargo fmt --version > /dev/null 2>&1; then
 	need+=(cargo rust-clippy rustfmt)
 fi
 if ! command -v cc > /dev/null; then
@@ -40,7 +41,9 @@ if ! command -v cc > /dev/null; then
 fi
 
 [ ${#need[@]} = 0 ] && exit 0
-command -v apt-get > /dev/null || die "install these packages (this is not Debian): ${need[*]}"
+command -v apt-get > /dev/null ||
+	die "install these packages (this is not Debian): ${need[*]}"
 step "Debian packages: update the lists" as_root apt-get update
-step "Debian packages: ${need[*]}" as_root env DEBIAN_FRONTEND=noninteractive \
+step "Debian packages: ${need[*]}" \
+	as_root env DEBIAN_FRONTEND=noninteractive \
 	apt-get install -y --no-install-recommends "${need[@]}"

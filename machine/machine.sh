@@ -7,6 +7,20 @@
 
 ROOT=$BUILD/root
 
+# stamp_of NAME...: a checksum of functions and variables of these names, and of
+# standard input. Comments don't count, nor does the project's folder as long as
+# no variable among them has it.
+stamp_of()
+{
+	local name
+	{
+		for name; do
+			declare -f "$name" || declare -p "$name"
+		done
+		cat
+	} | sha256sum
+}
+
 # unpack_source lts|stable FOLDER: that kernel's sources, once they are fetched;
 # all or nothing.
 unpack_source()
@@ -23,9 +37,9 @@ kernels()
 	sort -u "$ROOT/floop/lts" "$ROOT/floop/stable"
 }
 
-# in_root COMMAND...: run COMMAND inside the guest root, the project folder bound
-# at its own path and a fresh /tmp. All mounts are in a namespace of their own
-# and vanish with it.
+# in_root COMMAND...: run COMMAND inside the guest root, with the project's
+# folder bound at its own path and a fresh /tmp. All mounts are in a namespace
+# of their own and vanish with it.
 in_root()
 {
 	as_root unshare --mount --fork bash -euc '

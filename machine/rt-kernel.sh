@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
 # Fetch Debian's PREEMPT_RT kernel of the LTS series, and its headers, into
 # build/rt; again only when the guest root was made anew. The packages are not
 # installed in the guest root: few runs need them.
@@ -7,9 +8,6 @@
 locked rt-kernel
 
 out=$BUILD/rt
-stamp=$(cat "$0" "$ROOT/floop/stamp" | sha256sum)
-[ "$(cat "$out/stamp" 2> /dev/null)" = "$stamp" ] && exit 0
-
 fetch()
 {
 	as_root rm -rf "$out"
@@ -17,8 +15,8 @@ fetch()
 	# shellcheck disable=SC2016 # the inner shell expands them
 	in_root sh -euc '
 		mkdir -p /tmp/lists
-		set -- -o Dir::State::lists=/tmp/lists -o Dir::Cache::archives="$1" \
-			-o APT::Sandbox::User=root
+		set -- -o Dir::State::lists=/tmp/lists \
+			-o Dir::Cache::archives="$1" -o APT::Sandbox::User=root
 		apt-get "$@" update
 		apt-get "$@" install -y --no-install-recommends --download-only \
 			linux-image-rt-amd64 linux-headers-rt-amd64' sh "$out/fetch"
@@ -36,7 +34,8 @@ unpack()
 	as_root rm -rf "$out/fetch"
 	release=$(ls "$out/lib/modules")
 	for kbuild in "$ROOT"/usr/lib/linux-kbuild-*; do
-		[ -e "$out/lib/${kbuild##*/}" ] || ln -s "/usr/lib/${kbuild##*/}" "$out/lib/"
+		[ -e "$out/lib/${kbuild##*/}" ] ||
+			ln -s "/usr/lib/${kbuild##*/}" "$out/lib/"
 	done
 	# The headers name each other by where they are installed.
 	sed -i "s|/usr/src/|$out&|" "$out/usr/src/linux-headers-$release/Makefile"
@@ -44,6 +43,9 @@ unpack()
 	depmod -b "$out" "$release"
 	printf '%s\n' "$release" > "$out/release"
 }
+
+stamp=$(stamp_of fetch unpack < "$ROOT/floop/stamp")
+[ "$(cat "$out/stamp" 2> /dev/null)" = "$stamp" ] && exit 0
 
 step "the PREEMPT_RT kernel: fetch" fetch
 step "the PREEMPT_RT kernel: unpack" unpack

@@ -1,13 +1,17 @@
 #!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
 # Make build/users.img, the disk image that ./vm --systemd boots: a Debian
 # system with systemd as init and the programs that use loop devices on users'
 # machines, unchanged. The kernels come from the guest root, so that the module
-# fits. Made again when this script or the guest root changes.
+# fits. Made again when what is installed, or the guest root, changes.
 
 . "$(dirname "$0")/machine.sh"
+. "$PROJECT/machine/roots.sh"
 "$PROJECT/machine/guest-root.sh"
 locked users-root
 
+suite=trixie
+pockets=(updates security)
 packages=(
 	# systemd and what belongs to it
 	systemd-sysv udev dbus dbus-bin libpam-systemd
@@ -19,35 +23,17 @@ packages=(
 	# file systems
 	btrfs-progs dosfstools e2fsprogs fdisk xfsprogs
 	# for the cases
-	busybox-static iproute2 kmod make mount procps psmisc python3 xz-utils zstd
+	busybox-static iproute2 kmod make mount procps psmisc python3 xz-utils
+	zstd
 )
 
-stamp=$(cat "$0" "$ROOT/floop/stamp" | sha256sum)
-[ "$(cat "$BUILD/users.stamp" 2> /dev/null)" = "$stamp" ] &&
-	[ -s "$BUILD/users.img" ] && exit 0
-
 new=$BUILD/users-root.new
-suite=trixie
-mirror=http://deb.debian.org/debian
-security=http://deb.debian.org/debian-security
 
+# snapd's files of AppArmor profiles and the like stay.
 bootstrap()
 {
 	as_root rm -rf "$new" "$BUILD/users.img.new"
-	# snapd's files of AppArmor profiles and the like stay: only texts go.
-	as_root env DEBIAN_FRONTEND=noninteractive \
-		mmdebstrap --variant=minbase --mode=root --skip=check/empty \
-		--aptopt='Acquire::Languages "none"' \
-		--aptopt='Apt::Install-Recommends "false"' \
-		--dpkgopt='path-exclude=/usr/share/man/*' \
-		--dpkgopt='path-exclude=/usr/share/doc/*' \
-		--dpkgopt='path-exclude=/usr/share/locale/*' \
-		--dpkgopt=force-unsafe-io \
-		--include="$(IFS=,; printf '%s' "${packages[*]}")" \
-		"$suite" "$new" \
-		"deb $mirror $suite main" \
-		"deb $mirror $suite-updates main" \
-		"deb $security $suite-security main"
+	debian "$new"
 }
 
 # One target of our own, so that no timer and no getty starts by itself; all
@@ -82,8 +68,8 @@ settings()
 	ln -sf floop.target "$units/default.target"
 	# /tmp is on the disk, where the images of users are.
 	ln -sf /dev/null "$units/tmp.mount"
-	# Emulated, the machine would load drivers for a minute that no test needs:
-	# guest-init.sh loads those of its disks.
+	# Emulated, the machine would load drivers for a minute that no test
+	# needs: guest-init.sh loads those of its disks.
 	mkdir "$units/systemd-udev-trigger.service.d"
 	cat > "$units/systemd-udev-trigger.service.d/floop.conf" <<-END
 		[Service]
@@ -93,7 +79,8 @@ settings()
 	END
 	ln -sf /dev/null "$units/systemd-random-seed.service"
 	echo 'LOAD_KEXEC=false' > "$1/etc/default/kexec"
-	printf '%s\n' nvme ext4 squashfs overlay loop > "$1/etc/initramfs-tools/modules"
+	printf '%s\n' nvme ext4 squashfs overlay loop \
+		> "$1/etc/initramfs-tools/modules"
 	sed -i 's/^MODULES=.*/MODULES=list/; s/^COMPRESS=.*/COMPRESS=zstd/' \
 		"$1/etc/initramfs-tools/initramfs.conf"
 	rm -rf "$units/timers.target.wants" "$units/default.target.wants"
@@ -104,17 +91,20 @@ settings()
 # in-tree driver's until the machine puts ours there. live-boot's initramfs.
 install_kernels()
 {
-	local kver pids=()
+	local kver modules pids=()
 	mkdir -p "$1/floop" "$1/boot" "$1/usr/lib/modules"
 	for kver in $(kernels); do
-		cp -a "$ROOT/boot/vmlinuz-$kver" "$ROOT/boot/config-$kver" "$1/boot/"
+		modules=$1/usr/lib/modules/$kver
+		cp -a "$ROOT/boot/vmlinuz-$kver" "$ROOT/boot/config-$kver" \
+			"$1/boot/"
 		cp -a "$ROOT/lib/modules/$kver" "$1/usr/lib/modules/"
-		mkdir -p "$1/usr/lib/modules/$kver/updates"
-		xz -dc "$1/usr/lib/modules/$kver/kernel/drivers/block/loop.ko.xz" \
-			> "$1/usr/lib/modules/$kver/updates/loop.ko"
+		mkdir -p "$modules/updates"
+		xz -dc "$modules/kernel/drivers/block/loop.ko.xz" \
+			> "$modules/updates/loop.ko"
 		(
 			chroot "$1" depmod "$kver"
-			chroot "$1" mkinitramfs -o "/floop/live-$kver.img" "$kver"
+			chroot "$1" mkinitramfs \
+				-o "/floop/live-$kver.img" "$kver"
 		) &
 		pids+=($!)
 	done
@@ -132,7 +122,8 @@ up_to_date()
 finish()
 {
 	as_root unshare --mount --fork bash -euc "
-		$(declare -p ROOT); $(declare -f settings install_kernels kernels up_to_date)
+		$(declare -p ROOT)
+		$(declare -f "${parts[@]}")
 		mount --make-rprivate /
 		mount -t proc proc \"\$1/proc\"
 		settings \"\$1\"
@@ -141,15 +132,17 @@ finish()
 	" finish "$new"
 }
 
-# As the guest root's image, sparse and with 2 GiB to spare; with a journal,
-# which says at the next boot how the last one ended.
+# With a journal, which says at the next boot how the last one ended.
 image()
 {
-	local size
-	size=$(as_root du -sm --apparent-size "$new" | cut -f 1)
-	as_root mke2fs -q -t ext4 -E lazy_itable_init=1 -L floop-users \
-		-d "$new" "$BUILD/users.img.new" "$((size * 5 / 4 + 2048))M"
+	disk_image "$new" "$BUILD/users.img.new" floop-users 2048
 }
+
+parts=(settings install_kernels kernels up_to_date)
+stamp=$(stamp_of suite pockets packages mirror security debian bootstrap \
+	"${parts[@]}" finish disk_image image < "$ROOT/floop/stamp")
+[ "$(cat "$BUILD/users.stamp" 2> /dev/null)" = "$stamp" ] &&
+	[ -s "$BUILD/users.img" ] && exit 0
 
 step "users' root: Debian $suite with systemd and programs (a minute)" bootstrap
 step "users' root: the kernels and an initramfs for each" finish

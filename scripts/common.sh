@@ -10,7 +10,8 @@ PROJECT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 BUILD=$PROJECT/build
 mkdir -p "$BUILD/logs"
 
-# Debian's own tools live in the sbin folders, which an ordinary user's PATH may lack.
+# Debian's own tools live in the sbin folders, which an ordinary user's PATH may
+# lack.
 export PATH=$PATH:/usr/sbin:/sbin
 
 die()
@@ -31,12 +32,21 @@ as_root()
 	fi
 }
 
+# installed PACKAGE: whether Debian's package of that name is.
+installed()
+{
+	local state
+	state=$(dpkg-query -W -f '${db:Status-Status}' "$1" 2> /dev/null)
+	[ "$state" = installed ]
+}
+
 # locked NAME: hold the lock build/NAME.lock until this script ends.
 locked()
 {
 	exec 9> "$BUILD/$1.lock"
 	if ! flock -n 9; then
-		printf '%s: waiting for another set-up of %s\n' "${0##*/}" "$1" >&2
+		printf '%s: waiting for another set-up of %s\n' \
+			"${0##*/}" "$1" >&2
 		flock 9
 	fi
 }
@@ -46,9 +56,10 @@ locked()
 # output if it fails.
 step()
 {
-	local title=$1 log pid start=$SECONDS tick=0
+	local title=$1 name log pid start=$SECONDS tick=0
 	shift
-	log=$BUILD/logs/setup-$(printf '%s' "${title%% (*}" | tr -cs 'a-zA-Z0-9' '-').log
+	name=$(printf '%s' "${title%% (*}" | tr -cs 'a-zA-Z0-9' '-')
+	log=$BUILD/logs/setup-$name.log
 	printf '== %s\n' "$title" >&2
 	"$@" > "$log" 2>&1 < /dev/null 9>&- &
 	pid=$!
@@ -57,7 +68,8 @@ step()
 		tick=$((tick + 1))
 		if [ $((tick % 25)) = 0 ]; then
 			printf '   %3d s  %s\n' $((SECONDS - start)) \
-				"$(tail -n 1 "$log" | tr -d '\r' | cut -c 1-90)" >&2
+				"$(tail -n 1 "$log" | tr -d '\r' |
+					cut -c 1-90)" >&2
 		fi
 	done
 	if ! wait "$pid"; then
