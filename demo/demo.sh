@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# `make demo`: a disk image becomes a block device that is partitioned, formatted, filled, checked
-# and detached, through floop, and ends in one table. In the test machine; with --native on this
-# machine, for root, where the running kernel can load the module.
+# `make demo`: a disk image becomes a block device that is partitioned,
+# formatted, filled, checked and detached, through floop, and ends in one table.
+# In the test machine; with --native on this machine, for root, where the
+# running kernel can load the module.
 
 . "$(dirname "$0")/../scripts/common.sh"
 cd "$PROJECT"
@@ -22,21 +23,24 @@ load()
 {
 	local why
 	why=$(insmod "$BUILD/native/$(uname -r)/$1.ko" 2>&1) && return
-	die "this kernel does not load $1.ko: $why (make demo without NATIVE=1 needs no such thing)"
+	die "this kernel does not load $1.ko: $why" \
+		"(make demo without NATIVE=1 needs no such thing)"
 }
 
 native()
 {
 	local folder
-	[ "$(id -u)" = 0 ] || die "loading a module needs root: sudo make demo NATIVE=1"
+	[ "$(id -u)" = 0 ] ||
+		die "loading a module needs root: sudo make demo NATIVE=1"
 	scripts/install.sh build
-	[ -e "$BUILD/native/$(uname -r)/floop.ko" ] || die "no module for the running kernel"
+	[ -e "$BUILD/native/$(uname -r)/floop.ko" ] ||
+		die "no module for the running kernel"
 	folder=$(mktemp -d "$BUILD/demo-native.XXXXXX")
 	load floop
 	demo/run.sh side-by-side "$folder" "$results"
 	rmmod floop
 	if [ -e /sys/module/loop ] && ! modprobe -r loop; then
-		printf 'The loop driver is built in or in use: no drop-in part.\n'
+		echo 'The loop driver is built in or in use: no drop-in part.'
 	else
 		load loop
 		demo/run.sh drop-in "$folder" "$results"
@@ -49,9 +53,11 @@ if [ "${1:-}" = --native ]; then native; else in_machine; fi
 
 printf '\n'
 {
-	printf '%s\t' driver 'attached by' device 'direct I/O' seconds 'context switches'
+	printf '%s\t' driver 'attached by' device 'direct I/O' seconds \
+		'context switches'
 	printf 'pages of the image in the page cache\n'
 	cat "$results"
 } | column -t -s $'\t'
-printf '\nEach line is all of the work between attaching and detaching. Took %d s in all.\n' \
+printf '\nEach line is all of the work between attaching and detaching.\n'
+printf 'Took %d s in all.\n' \
 	$((SECONDS - seconds))

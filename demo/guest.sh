@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# What demo.sh runs in the test machine: a file system on the emulated NVMe disk, and the demo in it,
-# with the module side by side, then as the loop driver. Usage: guest.sh RESULTS
+# What demo.sh runs in the test machine: a file system on the emulated NVMe
+# disk, and the demo in it, with the module side by side, then as the loop
+# driver. Usage: guest.sh RESULTS
 
 set -euo pipefail
 exec 2>&1 # one stream, so that everything comes in order

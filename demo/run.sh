@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # The demo itself, for root, in the test machine or (NATIVE=1) here. Usage:
 #   run.sh side-by-side|drop-in FOLDER RESULTS
-# Makes a disk image in FOLDER, makes it a block device, fills and checks its file systems, and adds
-# a line for each way of attaching it to the table in RESULTS.
+# Makes a disk image in FOLDER, makes it a block device, fills and checks its
+# file systems, and adds a line for each way of attaching it to the table in
+# RESULTS.
 
 set -euo pipefail
 
@@ -48,16 +49,20 @@ start()
 	switched=$(switches)
 }
 
-# finish DRIVER HOW DEVICE: the line of the table, while the device is still attached.
+# finish DRIVER HOW DEVICE: the line of the table, while the device is still
+# attached.
 finish()
 {
 	local name=${3#/dev/} seconds direct
-	seconds=$(awk -v a="$started" -v b="$(date +%s.%N)" 'BEGIN { printf "%.1f", b - a }')
+	seconds=$(awk -v a="$started" -v b="$(date +%s.%N)" \
+		'BEGIN { printf "%.1f", b - a }')
 	switched=$(($(switches) - switched))
 	direct=$(cat "/sys/block/$name/loop/dio")
 	[ "$direct" = 1 ] && direct=yes || direct=no
-	printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$direct" "$seconds" "$switched" \
-		"$(fincore --noheadings --raw --output PAGES "$image")" >> "$results"
+	printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\n' \
+		"$1" "$2" "$3" "$direct" "$seconds" "$switched" \
+		"$(fincore --noheadings --raw --output PAGES "$image")" \
+		>> "$results"
 }
 
 drop_caches()
@@ -67,7 +72,8 @@ drop_caches()
 	echo 3 > /proc/sys/vm/drop_caches
 }
 
-# copy FOLDER, check FOLDER: the tree of files goes there; every file's checksum is right.
+# copy FOLDER, check FOLDER: the tree of files goes there; every file's checksum
+# is right.
 copy()
 {
 	run cp -r "$tree" "$1/headers"
@@ -77,15 +83,18 @@ check()
 {
 	printf '$ (cd %s && sha256sum --check)\n' "$1/headers"
 	(cd "$1/headers" && sha256sum --quiet --check "$folder/sums")
-	printf 'all %d files are what they should be\n' "$(wc -l < "$folder/sums")"
+	printf 'all %d files are what they should be\n' \
+		"$(wc -l < "$folder/sums")"
 }
 
 make_image()
 {
-	say "An image of 900 MB: a GPT, an EFI system partition, one for ext4, one for xfs"
+	say "An image of 900 MB: a GPT, an EFI system partition," \
+		"one for ext4, one for xfs"
 	rm -f "$image"
 	run truncate -s 900M "$image"
-	printf '%s\n' 'label: gpt' 'size=64M, type=uefi' 'size=400M' 'type=linux' |
+	printf '%s\n' 'label: gpt' 'size=64M, type=uefi' 'size=400M' \
+		'type=linux' |
 		run sfdisk --quiet "$image"
 	mkdir -p "$mounts/esp" "$mounts/ext4" "$mounts/xfs"
 	(cd "$tree" && find . -type f -exec sha256sum {} + > "$folder/sums")
@@ -146,7 +155,8 @@ side_by_side()
 drop_in()
 {
 	local device start size
-	say "floop as the loop driver: losetup and mount -o loop as they come with Debian"
+	say "floop as the loop driver: losetup and mount -o loop" \
+		"as they come with Debian"
 	start
 	printf '$ losetup -P -f --show %s\n' "$image"
 	device=$(losetup -P -f --show "$image")
@@ -160,7 +170,8 @@ drop_in()
 	read -r start size < <(sfdisk --dump "$image" |
 		awk -F '[=,]' '/img2/ { print $2 * 512, $4 * 512 }')
 	start
-	run mount -o "loop,offset=$start,sizelimit=$size" "$image" "$mounts/ext4"
+	run mount -o "loop,offset=$start,sizelimit=$size" "$image" \
+		"$mounts/ext4"
 	device=$(findmnt -n -o SOURCE "$mounts/ext4")
 	run rm -r "$mounts/ext4/headers"
 	copy "$mounts/ext4"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # The first process of a machine with systemd (./vm --systemd), in place of
-# virtme-ng's. It installs floop, has systemd start guest-run.sh at the end of the
-# boot, and becomes systemd. Runs at every boot.
+# virtme-ng's. It installs floop, has systemd start guest-run.sh at the end of
+# the boot, and becomes systemd. Runs at every boot.
 # Usage: guest-init.sh RUN, as for guest-run.sh.
 
 run=$1
@@ -12,14 +12,16 @@ run=$1
 
 mount -t tmpfs -o mode=755,nosuid,nodev run /run
 mkdir /run/floop
-printf 'exec bash %q %q\n' "$PROJECT/machine/guest-run.sh" "$run" > /run/floop/start
+printf 'exec bash %q %q\n' "$PROJECT/machine/guest-run.sh" "$run" \
+	> /run/floop/start
 
 # The first shared folder, the project's, is mounted.
 share=0
 while IFS= read -r dir; do
 	if [ $share -gt 0 ]; then
 		mkdir -p "$dir"
-		mount -n -t 9p -o version=9p2000.L,trans=virtio,access=any,msize=524288 \
+		mount -n -t 9p -o \
+			version=9p2000.L,trans=virtio,access=any,msize=524288 \
 			"virtme.initmount$share" "$dir"
 	fi
 	share=$((share + 1))

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Runs inside the guest, started by virtme-ng's init or by systemd. Usage: guest-run.sh RUN, RUN being the
-# folder that ./vm made for this run: it holds `config` (what to set up) and `command` (what to run),
-# and gets `status` (the exit status of the command, or the word "failed" and why it could not be
+# Runs inside the guest, started by virtme-ng's init or by systemd. Usage:
+# guest-run.sh RUN, RUN being the folder that ./vm made for this run: it holds
+# `config` (what to set up) and `command` (what to run), and gets `status` (the
+# exit status of the command, or the word "failed" and why it could not be
 # started).
 
 run=$1
@@ -10,7 +11,8 @@ run=$1
 # shellcheck source=/dev/null
 . "$run/config"
 
-# The exit status of a command that asks for a reboot: REBOOT of tests/guest/run.py
+# The exit status of a command that asks for a reboot: REBOOT of
+# tests/guest/run.py
 REBOOT=4
 
 fail()
@@ -23,9 +25,11 @@ fail()
 # What systemd does where it is init
 prepare()
 {
-	# The root disk has the kernels' modules; virtme-ng mounted something slower over them.
+	# The root disk has the kernels' modules; virtme-ng mounted something
+	# slower over them.
 	mountpoint -q /lib/modules && umount /lib/modules
-	# Those of a kernel that isn't in the guest root are in the project's folder.
+	# Those of a kernel that isn't in the guest root are in the project's
+	# folder.
 	[ -z "$MODULES" ] || ln -s "$MODULES" "/lib/modules/$(uname -r)"
 
 	# A fresh tmpfs on /tmp, with what was mounted below it still there.
@@ -42,7 +46,9 @@ prepare()
 	mount --move /run/floop/tmp /tmp
 	mount -t tmpfs -o mode=1777 tmpfs /var/tmp
 
-	# udev, with floop's rules as where it is installed: events for block devices only to begin with; the daemon sees everything that comes later.
+	# udev, with floop's rules as where it is installed: events for block
+	# devices only to begin with; the daemon sees everything that comes
+	# later.
 	mkdir -p /run/udev/rules.d
 	cp "$PROJECT/cli/60-floop.rules" /run/udev/rules.d/
 	/usr/lib/floop/systemd-udevd --daemon
@@ -73,7 +79,8 @@ export HOME=/root TERM=${TERM:-linux} LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 if [ -n "$SHELL_RUN" ]; then
-	echo "floop's test machine, $(uname -r). Leave it with exit or ctrl-d; ctrl-a x ends it at once."
+	echo "floop's test machine, $(uname -r)." \
+		"Leave it with exit or ctrl-d; ctrl-a x ends it at once."
 	if [ -n "$SYSTEMD" ]; then
 		setsid --ctty bash -i < /dev/console > /dev/console 2>&1
 	else
@@ -84,8 +91,8 @@ if [ -n "$SHELL_RUN" ]; then
 	exit 0
 fi
 
-# The command writes to pipes, as any program expects; two cats bring them to the ports, which
-# take only one writer each.
+# The command writes to pipes, as any program expects; two cats bring them to
+# the ports, which take only one writer each.
 for port in /sys/class/virtio-ports/*; do
 	case $(cat "$port/name") in
 	floop.stdout) out=/dev/${port##*/} ;;
@@ -100,7 +107,8 @@ cats="$cats $!"
 setsid bash "$run/command" < /dev/null > /run/floop/stdout 2> /run/floop/stderr
 status=$?
 
-# What the command left running in the background may hold the pipes: do not wait for that.
+# What the command left running in the background may hold the pipes: do not
+# wait for that.
 for _ in {1..20}; do
 	# shellcheck disable=SC2086 # two words
 	kill -0 $cats 2> /dev/null || break

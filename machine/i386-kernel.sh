@@ -19,7 +19,8 @@ stamp=$(sha256sum < "$config")
 
 in_source()
 {
-	in_root nice -n 19 make -C "$source" O="$tree" ARCH=i386 -j"$(nproc)" "$@"
+	in_root nice -n 19 make -C "$source" O="$tree" ARCH=i386 \
+		-j"$(nproc)" "$@"
 }
 
 configure()
@@ -29,7 +30,8 @@ configure()
 	in_source -s KCONFIG_ALLCONFIG="$config" allnoconfig
 	# An option that the kernel refused would be missed much later.
 	grep -E '^CONFIG.*=[ym]$' "$config" | while IFS= read -r line; do
-		grep -qx "$line" "$tree/.config" || printf 'not taken: %s\n' "$line"
+		grep -qx "$line" "$tree/.config" ||
+			printf 'not taken: %s\n' "$line"
 	done
 }
 
@@ -48,7 +50,8 @@ collect()
 	printf '%s\n' "$release" > "$out/release"
 }
 
-[ -d "$source" ] || step "build for stable: unpack" unpack_source stable "$source"
+[ -d "$source" ] ||
+	step "build for stable: unpack" unpack_source stable "$source"
 step "i386 kernel: configure" configure
 grep 'not taken' "$BUILD/logs/setup-i386-kernel-configure.log" >&2 || true
 step "i386 kernel: compile (takes long)" compile

@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Usage: module.sh KVER floop|loop|debug. Build that module for the guest's kernel
-# KVER (Debian's, its PREEMPT_RT kernel, a debug kernel, or that of 32 bits),
-# inside the guest root, into build/modules/KVER/{floop,loop,floop-debug}.ko; "debug" is the one whose
-# guard can be told to break its rules (kernel/rules.h). Only what has changed is
+# Usage: module.sh KVER floop|loop|debug. Build that module for the guest's
+# kernel KVER (Debian's, its PREEMPT_RT kernel, a debug kernel, or that of 32
+# bits), inside the guest root, into
+# build/modules/KVER/{floop,loop,floop-debug}.ko; "debug" is the one whose guard
+# can be told to break its rules (kernel/rules.h). Only what has changed is
 # compiled, in KVER.build-NAME, where the module stays with debug information.
 
 . "$(dirname "$0")/machine.sh"
@@ -29,7 +30,7 @@ for further in "$BUILD"/debug-kernel/*/ "$BUILD/rt/" "$BUILD/i386/"; do
 	fi
 done
 
-sources=("$PROJECT"/kernel/*.[ch] "$PROJECT/kernel/Kbuild" "$PROJECT/kernel/Makefile")
+sources=("$PROJECT"/kernel/*.[ch] "$PROJECT"/kernel/{Kbuild,Makefile})
 base=$(cat "${stamps[@]}" | sha256sum)
 stamp=$(cat "${sources[@]}" - <<< "${sources[*]##*/} $base" | sha256sum)
 [ "$(cat "$out/stamp-$name" 2> /dev/null)" = "$stamp" ] && exit 0
@@ -57,8 +58,8 @@ build()
 {
 	copy
 	# GCOV_PROFILE is for the coverage kernel: others have no gcov.
-	in_root make -s -j"$(nproc)" -C "$work" KVER="$kver" KDIR="$headers" W=1 \
-		GCOV_PROFILE=y "$module.ko"
+	in_root make -s -j"$(nproc)" -C "$work" KVER="$kver" KDIR="$headers" \
+		W=1 GCOV_PROFILE=y "$module.ko"
 	in_root strip -g -o "$out/$module.ko.new" "$work/$module.ko"
 	mv "$out/$module.ko.new" "$out/$module.ko"
 }

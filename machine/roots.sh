@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # What the scripts that make the machine's systems share: Debian in a folder,
 # and a disk image of such a folder. To be sourced after machine.sh.
+# shellcheck disable=SC2154 # whoever sources it says what is installed
 
 mirror=http://deb.debian.org/debian
 security=http://deb.debian.org/debian-security

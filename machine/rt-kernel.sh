@@ -8,6 +8,7 @@
 locked rt-kernel
 
 out=$BUILD/rt
+
 fetch()
 {
 	as_root rm -rf "$out"
@@ -18,8 +19,9 @@ fetch()
 		set -- -o Dir::State::lists=/tmp/lists \
 			-o Dir::Cache::archives="$1" -o APT::Sandbox::User=root
 		apt-get "$@" update
-		apt-get "$@" install -y --no-install-recommends --download-only \
-			linux-image-rt-amd64 linux-headers-rt-amd64' sh "$out/fetch"
+		set -- "$@" install -y --no-install-recommends --download-only
+		apt-get "$@" linux-image-rt-amd64 linux-headers-rt-amd64' \
+		sh "$out/fetch"
 }
 
 # kbuild is the guest root's if that has the same version.
@@ -38,7 +40,8 @@ unpack()
 			ln -s "/usr/lib/${kbuild##*/}" "$out/lib/"
 	done
 	# The headers name each other by where they are installed.
-	sed -i "s|/usr/src/|$out&|" "$out/usr/src/linux-headers-$release/Makefile"
+	sed -i "s|/usr/src/|$out&|" \
+		"$out/usr/src/linux-headers-$release/Makefile"
 	mv "$out/boot/config-$release" "$out/lib/modules/$release/config"
 	depmod -b "$out" "$release"
 	printf '%s\n' "$release" > "$out/release"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# All set-up of the test machine, in order; each step does nothing if its work is done already.
-# Usage: setup.sh [--no-module]
+# All set-up of the test machine, in order; each step does nothing if its work
+# is done already. Usage: setup.sh [--no-module]
 
 dir=$(dirname "$0")
 . "$dir/machine.sh"

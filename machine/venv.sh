@@ -1,18 +1,21 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Make build/venv: the Python programs of requirements.txt. Brought up to date when that changes.
+# Make build/venv: the Python programs of requirements.txt. Brought up to date
+# when that changes.
 
 . "$(dirname "$0")/../scripts/common.sh"
 locked venv
 
 venv=$BUILD/venv
 stamp=$(sha256sum < "$PROJECT/requirements.txt")
-[ "$(cat "$venv/stamp" 2> /dev/null)" = "$stamp" ] && [ -x "$venv/bin/python" ] && exit 0
+[ "$(cat "$venv/stamp" 2> /dev/null)" = "$stamp" ] &&
+	[ -x "$venv/bin/python" ] && exit 0
 
 make_venv()
 {
 	[ -x "$venv/bin/python" ] || python3 -m venv "$venv"
-	"$venv/bin/pip" install --progress-bar off -r "$PROJECT/requirements.txt"
+	"$venv/bin/pip" install --progress-bar off \
+		-r "$PROJECT/requirements.txt"
 }
 
 step "Python programs (virtme-ng, pytest, ruff)" make_venv

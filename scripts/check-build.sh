@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Usage: check-build.sh lts|stable NAME. Compile the module, with W=1, for a kernel that is
-# configured as Debian's aren't. NAME: i386, small (without cgroups, SMP, tracing, integrity and
-# 32-bit programs). Such a kernel is only prepared, not built, so what the module asks of it is
-# not looked up, but for what no kernel has: divisions of 64 bits on a machine of 32.
+# Usage: check-build.sh lts|stable NAME. Compile the module, with W=1, for a
+# kernel that is configured as Debian's aren't. NAME: i386, small (without
+# cgroups, SMP, tracing, integrity and 32-bit programs). Such a kernel is only
+# prepared, not built, so what the module asks of it is not looked up, but for
+# what no kernel has: divisions of 64 bits on a machine of 32.
 
 . "$(dirname "$0")/../machine/machine.sh"
 
@@ -16,7 +17,10 @@ locked "build-$kernel"
 arch=x86_64 options=()
 case $name in
 i386) arch=i386 ;;
-small) options=(-d CGROUPS -d SMP -d FTRACE -d BLK_DEV_INTEGRITY -d IA32_EMULATION) ;;
+small)
+	options=(-d CGROUPS -d SMP -d FTRACE -d BLK_DEV_INTEGRITY
+		-d IA32_EMULATION)
+	;;
 *) die "no such build: $name" ;;
 esac
 
@@ -29,7 +33,9 @@ prepare()
 {
 	as_root rm -rf "$out"
 	in_tree defconfig
-	[ ${#options[@]} = 0 ] || in_root "$tree/scripts/config" --file "$out/.config" "${options[@]}"
+	[ ${#options[@]} = 0 ] ||
+		in_root "$tree/scripts/config" --file "$out/.config" \
+			"${options[@]}"
 	in_tree olddefconfig
 	local option bad=0
 	for option in "${options[@]}"; do
@@ -42,16 +48,18 @@ prepare()
 }
 
 "$PROJECT/machine/linux-source.sh" "$kernel"
-[ -d "$tree" ] || step "build for $kernel: unpack" unpack_source "$kernel" "$tree"
+[ -d "$tree" ] ||
+	step "build for $kernel: unpack" unpack_source "$kernel" "$tree"
 [ -e "$out/prepared" ] || step "build for $kernel, $name: prepare" prepare
 
 work=$(mktemp -d "$BUILD/check.XXXXXX")
 bad=0
 cp kernel/*.[ch] kernel/Kbuild "$work/"
 # Without a kernel there is no list of what it exports.
-in_root make -s -j"$(nproc)" -C "$out" M="$work" W=1 KCFLAGS=-Werror KBUILD_MODPOST_WARN=1 \
-	modules > "$BUILD/logs/check-build-$kernel-$name-module.log" 2>&1 || bad=1
-grep -E '^[a-z0-9_-]+\.[ch]:|error:' "$BUILD/logs/check-build-$kernel-$name-module.log" && bad=1
+log=$BUILD/logs/check-build-$kernel-$name-module.log
+in_root make -s -j"$(nproc)" -C "$out" M="$work" W=1 KCFLAGS=-Werror \
+	KBUILD_MODPOST_WARN=1 modules > "$log" 2>&1 || bad=1
+grep -E '^[a-z0-9_-]+\.[ch]:|error:' "$log" && bad=1
 if nm -u "$work"/*.o | grep -E ' __u?(div|mod|divmod)[dst]i[34]$'; then
 	printf 'a division of 64 bits, which the kernel has no function for\n'
 	bad=1

@@ -40,6 +40,13 @@ installed()
 	[ "$state" = installed ]
 }
 
+# version: floop's. Cargo.toml is where it is set.
+version()
+{
+	sed -n 's/^version *= *"\(.*\)"/\1/p' "$PROJECT/cli/Cargo.toml" |
+		head -n 1
+}
+
 # locked NAME: hold the lock build/NAME.lock until this script ends.
 locked()
 {

@@ -1,15 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Build and install for this machine, without the test machine. Usage: install.sh build | install
-# [drop-in] | uninstall. KVER is the kernel (default: the running one), PREFIX and DESTDIR are as
-# usual. The module goes in through DKMS where that is there, else into the kernel's updates/.
+# Build and install for this machine, without the test machine. Usage:
+# install.sh build | install [drop-in] | uninstall. KVER is the kernel (default:
+# the running one), PREFIX and DESTDIR are as usual. The module goes in through
+# DKMS where that is there, else into the kernel's updates/.
 
 . "$(dirname "$0")/common.sh"
 
 KVER=${KVER:-$(uname -r)}
 PREFIX=${PREFIX:-/usr/local}
 DESTDIR=${DESTDIR:-}
-version=$(sed -n 's/^version *= *"\(.*\)"/\1/p' "$PROJECT/cli/Cargo.toml" | head -n 1)
+version=$(version)
 command=$PROJECT/cli/target/release/floop
 work=$BUILD/native/$KVER
 updates=$DESTDIR/lib/modules/$KVER/updates
@@ -20,20 +21,25 @@ unit=$DESTDIR/usr/lib/systemd/system/floop-detach.service
 # What this script changes is the system: say so instead of failing half way.
 need_root()
 {
-	[ -n "$DESTDIR" ] || [ "$(id -u)" = 0 ] || die "run it as root: sudo make $1"
+	[ -n "$DESTDIR" ] || [ "$(id -u)" = 0 ] ||
+		die "run it as root: sudo make $1"
 }
 
 build()
 {
 	if [ ! -e "/lib/modules/$KVER/build" ]; then
-		printf '%s\n' "No headers for the kernel $KVER, so no module for it (on Debian:" \
-			"apt install linux-headers-$KVER). The command works without." >&2
+		cat >&2 <<-END
+			No headers for the kernel $KVER, so no module for it (on
+			Debian: apt install linux-headers-$KVER). The command
+			works without.
+		END
 		return 0
 	fi
 	mkdir -p "$work"
 	cp -r "$PROJECT/kernel/." "$work/"
 	make -s -C "$work" KVER="$KVER"
-	printf 'Built %s and %s for %s\n' "$work/floop.ko" "$work/loop.ko" "$KVER"
+	printf 'Built %s and %s for %s\n' \
+		"$work/floop.ko" "$work/loop.ko" "$KVER"
 }
 
 # Have udev and systemd, where they run, read what they have of ours.
@@ -47,7 +53,8 @@ reload()
 install_dkms()
 {
 	mkdir -p "$sources"
-	cp "$PROJECT"/kernel/*.[ch] "$PROJECT/kernel/Kbuild" "$PROJECT/kernel/Makefile" "$sources/"
+	cp "$PROJECT"/kernel/*.[ch] "$PROJECT"/kernel/{Kbuild,Makefile} \
+		"$sources/"
 	cat > "$sources/dkms.conf" <<-END
 		PACKAGE_NAME="floop"
 		PACKAGE_VERSION="$version"
@@ -74,8 +81,10 @@ install_all()
 	[ "${1:-}" = drop-in ] && module=loop
 	need_root install
 	[ -x "$command" ] || die "no $command: run make first"
-	if [ $module = loop ] && grep -qs '/loop\.ko$' "/lib/modules/$KVER/modules.builtin"; then
-		die "$KVER has its loop driver built in: ours can only be installed side by side"
+	if [ $module = loop ] &&
+		grep -qs '/loop\.ko$' "/lib/modules/$KVER/modules.builtin"; then
+		die "$KVER has its loop driver built in:" \
+			"ours can only be installed side by side"
 	fi
 	remove_modules
 	install -D -m 755 "$command" "$DESTDIR$PREFIX/bin/floop"
@@ -90,18 +99,22 @@ install_all()
 		install_updates $module
 	fi
 	if [ $module = loop ]; then
-		printf '%s\n' "Installed in place of the in-tree loop driver: the next" \
-			"'modprobe -r loop; modprobe loop' (no loop device may be in use) or boot loads" \
-			"it. To undo that: make uninstall, then the same again."
+		cat <<-END
+			Installed in place of the in-tree loop driver: the next
+			'modprobe -r loop; modprobe loop' (no loop device may be
+			in use) or boot loads it. To undo that: make uninstall,
+			then the same again.
+		END
 	else
-		printf '%s\n' "Installed side by side with the in-tree loop driver: modprobe floop"
+		echo "Installed side by side with the in-tree loop driver:" \
+			"modprobe floop"
 	fi
 }
 
 # ours FILE: whether that module is one of ours.
 ours()
 {
-	case $(modinfo -F version "$1" 2> /dev/null) in floop*) true ;; *) false ;; esac
+	[[ $(modinfo -F version "$1" 2> /dev/null) = floop* ]]
 }
 
 # Take away what an earlier install put there, in whichever form.
@@ -133,7 +146,8 @@ uninstall_all()
 	remove_modules
 	rm -f "$DESTDIR$PREFIX/bin/floop" "$rules" "$unit"
 	reload
-	printf '%s\n' "Uninstalled. A module that is loaded stays until modprobe -r or the next boot."
+	echo "Uninstalled. A module that is loaded stays until modprobe -r or" \
+		"the next boot."
 }
 
 case ${1:-} in
