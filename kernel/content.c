@@ -148,8 +148,8 @@ bool floop_content_takes(struct floop_image *image, unsigned int block_size)
 	head = kzalloc(HEAD_SIZE, GFP_KERNEL);
 	if (!head)
 		return false;
-	if (floop_image_read(image, image->offset, head, HEAD_SIZE) == HEAD_SIZE &&
-	    !is_md(image, head))
+	if (floop_image_read(image, image->offset, head,
+			     HEAD_SIZE) == HEAD_SIZE && !is_md(image, head))
 		takes = head_takes(image, head, block_size);
 	kfree(head);
 	return takes;

@@ -173,11 +173,13 @@ void floop_io_log_error(struct bio *bio, blk_status_t status)
 	if (status == BLK_STS_AGAIN || bio_flagged(bio, BIO_QUIET))
 		return;
 	pr_err_ratelimited("%s error, dev %s, sector %llu op 0x%x:(%s) flags 0x%x phys_seg %u prio class %u\n",
-			   status_name(status), bio->bi_bdev->bd_disk->disk_name,
+			   status_name(status),
+			   bio->bi_bdev->bd_disk->disk_name,
 			   (u64)bio->bi_iter.bi_sector,
 			   (__force u32)bio_op(bio), blk_op_str(bio_op(bio)),
 			   (__force u32)(bio->bi_opf & ~REQ_OP_MASK),
-			   bio_segments(bio), IOPRIO_PRIO_CLASS(bio->bi_ioprio));
+			   bio_segments(bio),
+			   IOPRIO_PRIO_CLASS(bio->bi_ioprio));
 }
 
 static void end_bio(struct bio *bio)

@@ -152,8 +152,11 @@ static void floop_probe(dev_t devt)
 
 static int __init floop_init(void)
 {
+	void (*probe)(dev_t devt) = NULL;
 	int err, i;
 
+	if (IS_ENABLED(CONFIG_BLOCK_LEGACY_AUTOLOAD))
+		probe = floop_probe;
 	err = floop_device_set_partitions(&max_part);
 	if (err)
 		return err;
@@ -173,8 +176,7 @@ static int __init floop_init(void)
 	if (err)
 		goto err_remap;
 	/* Before the control node, which adds devices of that major. */
-	err = floop_device_register_major(IS_ENABLED(CONFIG_BLOCK_LEGACY_AUTOLOAD) ?
-					  floop_probe : NULL);
+	err = floop_device_register_major(probe);
 	if (err) {
 		err = -EIO;
 		goto err_guard;

@@ -141,7 +141,8 @@ void floop_rw_end(struct floop_io *io, long result, struct bio_list *batch)
 		return;
 	}
 	if (write && (io->bio->bi_opf & REQ_FUA) &&
-	    (!dsync_is_durable(io->image) || io->flags & FLOOP_IO_FLUSH_AFTER)) {
+	    (!dsync_is_durable(io->image) ||
+	     io->flags & FLOOP_IO_FLUSH_AFTER)) {
 		io->flags |= FLOOP_IO_WRITTEN;
 		floop_lane_flush(io);
 		return;

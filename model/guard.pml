@@ -569,7 +569,8 @@ file:	skip;
 #ifndef READ_ONLY
 	/*
 	 * Through the file system: it allocates, and converts what isn't
-	 * written. On xfs it breaks layouts, but not this: floop_worker_serves().
+	 * written. On xfs it breaks layouts, but not this:
+	 * floop_worker_serves().
 	 */
 	sb_start_write();
 	atomic {
