@@ -6,10 +6,9 @@ no other files.
 import statistics
 from html import escape
 
-from markdown import Markdown
-
 import figures as fig
 import plots
+from markdown import Markdown
 
 CSS = """
 :root {

@@ -10,6 +10,7 @@ import io
 import re
 import xml.etree.ElementTree as ET
 
+import figures as fig
 import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.ticker import (
@@ -18,8 +19,6 @@ from matplotlib.ticker import (
     MaxNLocator,
     NullLocator,
 )
-
-import figures as fig
 
 # Colours for everyone: told apart by those who are blind to some, and seen on
 # light and on dark.

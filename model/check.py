@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Check the model of the guard's protocol (guard.pml), in every state that it can be in.
+"""Check the model of the guard's protocol (guard.pml), in every state of it.
 
 The model must hold in every setting; and with any one of the guard's rules
 broken, or with a flaw put back that it has found, one of its assertions must
-fail: a model that doesn't notice proves nothing. Prints a line each; exits with 0
-if all of that is so. Names as arguments: only these.
+fail: a model that doesn't notice proves nothing. Prints a line each; exits with
+0 if all of that is so. Names as arguments: only these.
 """
 
 import dataclasses
@@ -160,11 +160,15 @@ def run(folder, *command):
             timeout=SECONDS,
         )
     except FileNotFoundError:
-        raise CannotRun(f"{command[0]} is missing: machine/host-packages.sh") from None
+        raise CannotRun(
+            f"{command[0]} is missing: machine/host-packages.sh"
+        ) from None
     except subprocess.TimeoutExpired:
         raise CannotRun(f"{command[0]} took more than {SECONDS} s") from None
     if result.returncode:
-        raise CannotRun(f"{command[0]} ended with {result.returncode}\n{result.stdout}")
+        raise CannotRun(
+            f"{command[0]} ended with {result.returncode}\n{result.stdout}"
+        )
     return result.stdout
 
 
@@ -175,7 +179,8 @@ def verify(name, defines, fast):
     for old in folder.glob("*.trail"):
         old.unlink()
     start = time.monotonic()
-    run(folder, "spin", "-a", *(f"-D{word}" for word in defines.split()), str(MODEL))
+    words = [f"-D{word}" for word in defines.split()]
+    run(folder, "spin", "-a", *words, str(MODEL))
     run(
         folder,
         *("cc", "-w", "-O2" if fast else "-O0", "-o", "pan", "pan.c"),
@@ -212,7 +217,10 @@ def main(names):
     every = HOLDS | FAILS
     unknown = [name for name in names if name not in every]
     if unknown:
-        sys.exit(f"none of these is called {' or '.join(unknown)}: {', '.join(every)}")
+        sys.exit(
+            f"none of these is called {' or '.join(unknown)}:"
+            f" {', '.join(every)}"
+        )
     os.nice(10)
     bad = 0
     for name in names or every:

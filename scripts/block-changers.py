@@ -121,7 +121,9 @@ LATER = [
 ]
 
 # What stands before a function's name and looks like a call.
-ATTRIBUTE = re.compile(r"__(attribute__|printf|scanf|acquires|releases|must_hold|aligned|section)$")
+ATTRIBUTE = re.compile(
+    r"__(attribute__|printf|scanf|acquires|releases|must_hold|aligned|section)$"
+)
 JUNK = re.compile(
     r"//[^\n]*|/\*.*?\*/"
     r'|"(?:\\.|[^"\\\n])*"'
@@ -132,7 +134,9 @@ WORD = re.compile(r"(?:(->|\.|\bstruct\b)\s*)?\b([A-Za-z_]\w*)\b")
 SYSCALL = re.compile(r"\b(?:COMPAT_)?SYSCALL_DEFINE\d\(\s*(\w+)")
 TABLE = re.compile(r"\b(\w+)\s*(?:\[[^\]]*\]\s*)*=$")
 
-DECLARED = re.compile(r"^\s+(?!return|else|goto)\w[\w\s]*[\s*]\w+\s*[;=,[].*$", re.MULTILINE)
+DECLARED = re.compile(
+    r"^\s+(?!return|else|goto)\w[\w\s]*[\s*]\w+\s*[;=,[].*$", re.MULTILINE
+)
 LOCAL = re.compile(r"[\w*]\s+\**(\w+)\s*(?:\[[^\]]*\]\s*)*(?=[,;)=]|$)")
 
 Unit = collections.namedtuple("Unit", "kind name type body file private head")
@@ -432,7 +436,8 @@ def compare(trees, data):
                 )
     for name, reasons in data.reasons.items():
         stale.extend(
-            f"{data.toml}: {function} ({name}, {kind}) leads to no change in either kernel"
+            f"{data.toml}: {function} ({name}, {kind}) leads to no change"
+            " in either kernel"
             for function, kind in sorted(reasons.items())
             if function not in derived[name]
         )
@@ -530,7 +535,9 @@ def main():
         type=pathlib.Path,
         default=PROJECT / "scripts/block-changers.toml",
     )
-    parser.add_argument("--page", type=pathlib.Path, default=PROJECT / "docs/safety.md")
+    parser.add_argument(
+        "--page", type=pathlib.Path, default=PROJECT / "docs/safety.md"
+    )
     args = parser.parse_args()
     data = Data(args.data, args.page)
     if args.tree:

@@ -28,19 +28,24 @@ LIB = PROJECT / "machine" / "machine.sh"
 
 
 def gcov(counts, notes, scratch):
-    """What gcov, of the compiler that has built the module, says of one object."""
+    """What gcov, of the compiler that built the module, says of one object."""
     scratch.mkdir(parents=True, exist_ok=True)
     for file in (counts, notes):
         (scratch / file.name).write_bytes(file.read_bytes())
+    in_root = '. "$0"; in_root gcov -j -t -b "$1"'
     done = subprocess.run(
-        ["bash", "-c", '. "$0"; in_root gcov -j -t -b "$1"', LIB, scratch / counts.name],
+        ["bash", "-c", in_root, LIB, scratch / counts.name],
         capture_output=True,
         text=True,
         check=False,
     )
     if done.returncode:
         sys.exit(f"coverage.py: gcov {counts}: {done.stderr.strip()}")
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return [
+        json.loads(line)
+        for line in done.stdout.splitlines()
+        if line.startswith("{")
+    ]
 
 
 class Line:
@@ -72,7 +77,9 @@ def read_counts(results, files):
     """The lines with branches, by file and number."""
     lines = {}
     scratch = PROJECT / "build" / "coverage"
-    for number, counts in enumerate(sorted(results.glob("*/coverage-*/**/*.gcda"))):
+    for number, counts in enumerate(
+        sorted(results.glob("*/coverage-*/**/*.gcda"))
+    ):
         file = f"{counts.stem}.c"
         if file not in files:
             continue
@@ -88,8 +95,12 @@ def read_counts(results, files):
                         continue
                     where = (file, line["line_number"])
                     if where not in lines:
-                        lines[where] = Line(*where, line.get("function_name", "?"))
-                    lines[where].add([branch["count"] for branch in line["branches"]])
+                        lines[where] = Line(
+                            *where, line.get("function_name", "?")
+                        )
+                    lines[where].add(
+                        [branch["count"] for branch in line["branches"]]
+                    )
     return lines
 
 
@@ -108,7 +119,10 @@ def main():
             reasons[entry["file"], entry["function"], text] = entry["why"]
     lines = read_counts(pathlib.Path(sys.argv[1]).resolve(), files)
     if not lines:
-        sys.exit(f"coverage.py: {sys.argv[1]} has no counts: was that the coverage kernel?")
+        sys.exit(
+            f"coverage.py: {sys.argv[1]} has no counts:"
+            " was that the coverage kernel?"
+        )
 
     total, missed, faults = collections.Counter(), collections.Counter(), 0
     excused = set()
@@ -122,16 +136,19 @@ def main():
             continue
         faults += 1
         print(
-            f"kernel/{line.file}:{line.number}: {line.function}(): {line.missed} of"
-            f" {len(line.branches)} branches never taken: {line.text}"
+            f"kernel/{line.file}:{line.number}: {line.function}():"
+            f" {line.missed} of {len(line.branches)} branches never taken:"
+            f" {line.text}"
         )
     for key in sorted(reasons.keys() - excused):
         faults += 1
-        print("{}: {}(): {!r}: has a reason, but no branch that was missed".format(*key))
+        where = "{}: {}(): {!r}".format(*key)
+        print(f"{where}: has a reason, but no branch that was missed")
     print(f"\n{'file':<12} {'branches':>8} {'taken':>8} {'%':>6}")
     for file in files:
         taken = total[file] - missed[file]
-        print(f"{file:<12} {total[file]:>8} {taken:>8} {100 * taken / max(total[file], 1):>6.1f}")
+        share = 100 * taken / max(total[file], 1)
+        print(f"{file:<12} {total[file]:>8} {taken:>8} {share:>6.1f}")
     sys.exit(1 if faults else 0)
 
 

@@ -13,23 +13,38 @@ PROJECT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = PROJECT / "docs" / "hosts.md"
 FOUND = PROJECT / "build" / "hosts"
 KERNELS = ("lts", "stable")
-HEAD = ("host", "kernel", "disk's sectors", "direct asked for", "sectors", "direct", "mapped")
+HEAD = (
+    "host",
+    "kernel",
+    "disk's sectors",
+    "direct asked for",
+    "sectors",
+    "direct",
+    "mapped",
+)
 
 
 def rows_of(kernel, case):
     path = FOUND / f"{kernel}-{case}"
     if not path.exists():
-        sys.exit(f"hosts-table: {case} found nothing on {kernel}: did it fail before its end?")
+        sys.exit(
+            f"hosts-table: {case} found nothing on {kernel}:"
+            " did it fail before its end?"
+        )
     return [tuple(line.split("|")) for line in path.read_text().splitlines()]
 
 
 def table(case):
     """All hosts in the order of the case, each with both kernels' rows."""
     found = {kernel: rows_of(kernel, case) for kernel in KERNELS}
-    hosts = list(dict.fromkeys(row[0] for kernel in KERNELS for row in found[kernel]))
+    hosts = list(
+        dict.fromkeys(row[0] for kernel in KERNELS for row in found[kernel])
+    )
     lines = [f"| {' | '.join(HEAD)} |", "|---|---|---:|---|---:|---|---|"]
     for host in hosts:
-        rows = [row for kernel in KERNELS for row in found[kernel] if row[0] == host]
+        rows = [
+            row for kernel in KERNELS for row in found[kernel] if row[0] == host
+        ]
         for row in dict.fromkeys(rows):
             kernels = [kernel for kernel in KERNELS if row in found[kernel]]
             name = "both" if len(kernels) == len(KERNELS) else kernels[0]
