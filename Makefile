@@ -7,12 +7,12 @@ FLOOP := cli/target/release/floop
 
 .DEFAULT_GOAL := all
 
-## all: the module for the running kernel (if its headers are there) and the command
+## all: the module for the running kernel (if it has headers), and the command
 .PHONY: all
 all: cli
 	scripts/install.sh build
 
-## setup: Debian packages, Python programs, the guest roots with both kernels, the module for them
+## setup: packages, Python programs, the guest roots, the module for them
 .PHONY: setup
 setup:
 	machine/setup.sh
@@ -32,17 +32,18 @@ cli: setup-host
 demo: cli
 	demo/demo.sh $(if $(NATIVE),--native)
 
-## test: every test, on both kernels and in both modes; ARGS="..." goes to pytest
+## test: every test, on both kernels, in both modes; ARGS="..." is for pytest
 .PHONY: test
 test: cli setup
 	@$(VENV)/pytest tests $(ARGS)
 
-## try: one case on one kernel, for the inner loop; CASE=guard/hang KERNEL=lts MODE=drop-in
+## try: one case on one kernel; CASE=guard/hang KERNEL=lts MODE=drop-in
 .PHONY: try
 try:
 	@[ -e build/venv/stamp ] || machine/setup.sh --no-module
 	@cargo build --release --quiet --manifest-path cli/Cargo.toml
-	@$(VENV)/python tests/try.py --kernel "$(KERNEL)" --mode "$(MODE)" "$(CASE)"
+	@$(VENV)/python tests/try.py --kernel "$(KERNEL)" --mode "$(MODE)" \
+		"$(CASE)"
 
 ## test-debug: the tests on a kernel with KASAN, lockdep and more (takes long)
 .PHONY: test-debug
@@ -56,43 +57,45 @@ test-rt: cli setup
 	machine/rt-kernel.sh
 	@$(VENV)/pytest tests/cases --kernel rt $(ARGS)
 
-## coverage: which branches of the mapped path and of the file path no test takes (takes long)
+## coverage: which branches of the I/O paths no test takes (takes long)
 .PHONY: coverage
 coverage: cli setup
 	machine/debug-kernel.sh coverage
 	rm -rf build/test/coverage
-	-@$(VENV)/pytest -q tests/cases --kernel coverage --results build/test/coverage $(ARGS)
+	-@$(VENV)/pytest -q tests/cases --kernel coverage \
+		--results build/test/coverage $(ARGS)
 	@scripts/coverage.py build/test/coverage
 
 ## test-race: torture and stress on a kernel with KCSAN
 .PHONY: test-race
 test-race: cli setup
 	machine/debug-kernel.sh race
-	@$(VENV)/pytest tests/cases/stress tests/cases/guard/torture.sh tests/cases/guard/adversary.sh \
-		--kernel race $(ARGS)
+	@$(VENV)/pytest tests/cases/stress tests/cases/guard/torture.sh \
+		tests/cases/guard/adversary.sh --kernel race $(ARGS)
 
 # A command without libraries, which rustup's tool chain links itself.
 .PHONY: cli-i386
 cli-i386:
 	rustup -q target add i686-unknown-linux-musl
-	cargo build --release --manifest-path cli/Cargo.toml --target i686-unknown-linux-musl \
+	cargo build --release --manifest-path cli/Cargo.toml \
+		--target i686-unknown-linux-musl \
 		--config 'target.i686-unknown-linux-musl.linker="rust-lld"'
 
-## test-i386: the tests of the interface on a system of 32 bits (the first time takes long)
+## test-i386: the tests of the interface on a system of 32 bits
 .PHONY: test-i386
 test-i386: cli-i386 setup
 	machine/i386-root.sh
 	machine/i386-kernel.sh
 	@$(VENV)/pytest tests/cases/interface --kernel i386 $(ARGS)
 
-## test-planted: that the tests notice the bugs of tests/planted/ (takes hours); ONLY="rule-drain ..." ARGS=--by-only
+## test-planted: whether the tests notice the planted bugs (takes hours); ONLY=
 .PHONY: test-planted
 test-planted: cli setup
 	machine/debug-kernel.sh stable
 	@$(VENV)/python tests/planted/run.py $(ARGS) $(ONLY)
 
-# The cases fail where the page says something else, which is what is mended here.
-## hosts-table: write the tables of docs/hosts.md from what the test machine finds
+# The cases fail where the page says something else, which is mended here.
+## hosts-table: write docs/hosts.md's tables from what the test machine finds
 .PHONY: hosts-table
 hosts-table: cli setup
 	@rm -rf build/hosts
@@ -104,17 +107,22 @@ hosts-table: cli setup
 model: setup-host
 	@model/check.py $(ARGS)
 
-## check: checkpatch, warnings, sparse, clippy, rustfmt, ruff, shellcheck, docs/safety.md, builds for other kernels
+## lint: what needs neither root nor a guest: clippy, ruff, shellcheck, ...
+.PHONY: lint
+lint:
+	@scripts/check.sh lint
+
+## check: lint, and the module's builds and docs/safety.md; CHECK="clippy ruff"
 .PHONY: check
-check: setup-host
-	@machine/setup.sh --no-module
+check:
 	@scripts/check.sh $(CHECK)
 
-## bench: floop and its peers, side by side; ONLY=cost,stacks QUICK=1 KERNEL=lts WRITE=1 ARGS=--help
+## bench: floop and its peers; ONLY=cost,stacks QUICK=1 WRITE=1 ARGS=--help
 .PHONY: bench
 bench: $(if $(NATIVE),setup-host,setup)
-	@$(VENV)/python bench/run.py $(if $(ONLY),--only $(ONLY)) $(if $(PEERS),--peers $(PEERS)) \
-		$(if $(QUICK),--quick) $(if $(KERNEL),--kernel $(KERNEL)) $(if $(WRITE),--write) \
+	@$(VENV)/python bench/run.py $(if $(ONLY),--only $(ONLY)) \
+		$(if $(PEERS),--peers $(PEERS)) $(if $(QUICK),--quick) \
+		$(if $(KERNEL),--kernel $(KERNEL)) $(if $(WRITE),--write) \
 		$(if $(NATIVE),--native) $(if $(DISK),--disk $(DISK)) $(ARGS)
 
 ## bench-cost: what an I/O costs: the sections of bench that count instructions
@@ -122,7 +130,7 @@ bench: $(if $(NATIVE),setup-host,setup)
 bench-cost:
 	@$(MAKE) --no-print-directory bench ONLY=cost,cost-ext4,levels
 
-## bench-compare: what changed beyond the noise; make bench-compare A.json B.json
+## bench-compare: what changed beyond the noise, from A.json to B.json
 .PHONY: bench-compare
 bench-compare: setup-host
 	@$(VENV)/python bench/compare.py $(filter-out $@,$(MAKECMDGOALS))
@@ -133,10 +141,11 @@ ifneq ($(filter bench-compare,$(MAKECMDGOALS)),)
 $(sort $(filter-out bench-compare,$(MAKECMDGOALS))): ; @:
 endif
 
-## install: the module (by DKMS where it is) and the command; DROP_IN=1: as the loop driver
+## install: the module and the command; DROP_IN=1: as the loop driver
 .PHONY: install
 install:
-	PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) scripts/install.sh install $(if $(DROP_IN),drop-in)
+	PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) \
+		scripts/install.sh install $(if $(DROP_IN),drop-in)
 
 ## uninstall: take all of that away
 .PHONY: uninstall
@@ -152,4 +161,5 @@ clean:
 ## help: this list
 .PHONY: help
 help:
-	@sed -n 's/^## \([a-z-]*\): /  \1\t/p' $(MAKEFILE_LIST) | expand -t 15
+	@sed -n 's/^## \([a-z0-9-]*\): /  \1\t/p' $(MAKEFILE_LIST) | \
+		expand -t 17

@@ -1,13 +1,23 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# What `make check` runs: checkpatch --strict, the module with W=1 and sparse, clippy, rustfmt, ruff,
-# a lint of shell scripts, docs/safety.md against the kernels' sources, and the module for kernels
-# that are built otherwise. Runs all of them and fails if one of them had anything to say.
-# Usage: check.sh [NAME]..., all without a name: checkpatch, module, clippy, rustfmt, ruff,
-# or shellcheck, safety, builds.
+# What `make check` and `make lint` run. Runs all of the named checks and fails
+# if one of them had anything to say. Usage: check.sh [lint | NAME...], all
+# without a name. These read the sources, as any user, and are called lint:
+#   clippy rustfmt ruff shellcheck
+#   checkpatch  checkpatch --strict, where the kernel's script is there
+#   spdx        each source file names its licence
+#   version     it is the same wherever it stands
+#   columns     sources and prose wrap at 80 columns
+# These need the guest root, and root to enter it:
+#   module      both forms of it on both kernels, with W=1 and sparse
+#   safety      docs/safety.md against the kernels' sources
+#   builds      the module for kernels that are configured otherwise
 
 . "$(dirname "$0")/../machine/machine.sh"
 cd "$PROJECT"
+
+lint=(clippy rustfmt ruff shellcheck checkpatch spdx version columns)
+guest=(module safety builds)
 
 # The tools of the kernel's sources, which are in no package that is installed.
 tools=$BUILD/src/tools
@@ -16,50 +26,35 @@ kernel_tools()
 	"$PROJECT/machine/linux-source.sh" stable
 	rm -rf "$tools.new"
 	mkdir -p "$tools.new"
-	tar -x -C "$tools.new" --strip-components=1 --wildcards -f "$BUILD/src/stable.tar.xz" \
+	tar -x -C "$tools.new" --strip-components=1 --wildcards \
+		-f "$BUILD/src/stable.tar.xz" \
 		'*/scripts/checkpatch.pl' '*/scripts/spelling.txt' \
-		'*/scripts/const_structs.checkpatch' '*/scripts/checker-valid.sh'
+		'*/scripts/const_structs.checkpatch' \
+		'*/scripts/checker-valid.sh'
 	mv "$tools.new" "$tools"
 }
 
-check_checkpatch()
+set_up()
 {
-	# Left out: version checks (what compat.h is for; one rule takes LINUX_VERSION_CODE for a
-	# constant), a MAINTAINERS entry, kzalloc_obj (the LTS kernel has none), and ENOSYS, which the
-	# driver's interface demands.
-	perl "$tools/scripts/checkpatch.pl" --no-tree --strict --terse --no-summary --show-types \
-		--ignore LINUX_VERSION_CODE,CONSTANT_COMPARISON,FILE_PATH_CHANGES,ALLOC_WITH_SIZEOF,ENOSYS \
-		-f kernel/*.[ch]
+	[ -z "${is_set_up:-}" ] || return 0
+	is_set_up=yes
+	machine/setup.sh --no-module
+	[ -d "$tools" ] || step "the kernel's own checkers" kernel_tools
 }
 
-# Both forms of the module on both kernels: every warning of W=1 is an error, and so is what sparse
-# says of our own files (it also reports on the kernel's headers). Debian's package of the headers
-# may lack the script that C=2 needs, and its sparse may be older than the kernel asks for: it gets
-# the one word that it misses, and is not asked to prove static assertions, which it can't.
-check_module()
+# sources: the tracked files that are programs, by their names or first lines.
+# The planted bugs are patches.
+sources()
 {
-	local kver scripts work said bad=0
-	for scripts in "$ROOT"/usr/src/linux-headers-*-common/scripts; do
-		[ -e "$scripts/checker-valid.sh" ] ||
-			as_root cp "$tools/scripts/checker-valid.sh" "$scripts/"
-	done
-	for kver in $(kernels); do
-		work=$(mktemp -d "$BUILD/check.XXXXXX")
-		cp -r kernel/. "$work/"
-		said=$(in_root make -s -j"$(nproc)" -C "$work" KVER="$kver" W=1 KCFLAGS=-Werror C=2 \
-			CHECK='sparse -D__typeof_unqual__=__typeof__ "-D_Static_assert(...)="' 2>&1) ||
-			bad=1
-		as_root rm -rf "$work"
-		printf '%s\n' "$said" | sed "s|$work/||g" > "$BUILD/logs/check-module-$kver.log"
-		grep -E '^(drop-in/)?[a-z0-9_-]+\.[ch]:|error|sparse is not available' \
-			"$BUILD/logs/check-module-$kver.log" && bad=1
-	done
-	return $bad
+	git ls-files '*.[ch]' '*.rs' '*.py' '*.sh' '*.pml' '*.rules' \
+		'*.service' '*Makefile' '*Kbuild'
+	git ls-files | grep -v '\.[a-z]*$' | xargs -d '\n' grep -l -m 1 '^#!'
 }
 
 check_clippy()
 {
-	cargo clippy --quiet --manifest-path cli/Cargo.toml --all-targets -- -D warnings
+	cargo clippy --quiet --manifest-path cli/Cargo.toml --all-targets -- \
+		-D warnings
 }
 
 check_rustfmt()
@@ -69,7 +64,8 @@ check_rustfmt()
 
 check_ruff()
 {
-	"$BUILD/venv/bin/ruff" check --quiet . && "$BUILD/venv/bin/ruff" format --quiet --diff .
+	"$BUILD/venv/bin/ruff" check --quiet . &&
+		"$BUILD/venv/bin/ruff" format --quiet --diff .
 }
 
 check_shellcheck()
@@ -78,6 +74,82 @@ check_shellcheck()
 	mapfile -t files < <(git ls-files -co --exclude-standard |
 		xargs -d '\n' grep -lE -m 1 '^#!.*(/|env )(ba|da)?sh\b')
 	shellcheck "${files[@]}"
+}
+
+# Left out: version checks (what compat.h is for; one rule takes
+# LINUX_VERSION_CODE for a constant), a MAINTAINERS entry, kzalloc_obj (the LTS
+# kernel has none), and ENOSYS, which the driver's interface demands.
+check_checkpatch()
+{
+	local ignore=LINUX_VERSION_CODE,CONSTANT_COMPARISON,FILE_PATH_CHANGES
+	ignore+=,ALLOC_WITH_SIZEOF,ENOSYS
+	if [ ! -d "$tools" ]; then
+		echo "note: skipped: \`make check CHECK=checkpatch\` fetches it"
+		return
+	fi
+	perl "$tools/scripts/checkpatch.pl" --no-tree --strict --terse \
+		--no-summary --show-types --ignore "$ignore" -f kernel/*.[ch]
+}
+
+check_spdx()
+{
+	local files without
+	mapfile -t files < <(sources | sort -u)
+	without=$(grep -L SPDX-License-Identifier "${files[@]}" || true)
+	[ -z "$without" ] || printf 'no SPDX line: %s\n' "$without"
+	[ -z "$without" ]
+}
+
+# The version is set in cli/Cargo.toml, where 0.1.0 is what others call 0.1.
+check_version()
+{
+	local version bad=0
+	version=$(version)
+	version=${version%.0}
+	has()
+	{
+		grep -qE "$2" "$1" && return
+		printf '%s: not version %s\n' "$1" "$version"
+		bad=1
+	}
+	has kernel/names.h "FLOOP_VERSION[[:space:]]+\"floop $version\"\$"
+	has CHANGELOG.md "^## $version( |\$)"
+	has README.md "Version ${version}[, ]"
+	return $bad
+}
+
+check_columns()
+{
+	python3 scripts/columns.py
+}
+
+# Both forms of the module on both kernels: every warning of W=1 is an error,
+# and so is what sparse says of our own files (it also reports on the kernel's
+# headers). Debian's package of the headers may lack the script that C=2 needs,
+# and its sparse may be older than the kernel asks for: it gets the one word
+# that it misses, and is not asked to prove static assertions, which it can't.
+check_module()
+{
+	local kver scripts work said log bad=0
+	local sparse='sparse -D__typeof_unqual__=__typeof__'
+	sparse+=' "-D_Static_assert(...)="'
+	for scripts in "$ROOT"/usr/src/linux-headers-*-common/scripts; do
+		[ -e "$scripts/checker-valid.sh" ] ||
+			as_root cp "$tools/scripts/checker-valid.sh" "$scripts/"
+	done
+	for kver in $(kernels); do
+		work=$(mktemp -d "$BUILD/check.XXXXXX")
+		cp -r kernel/. "$work/"
+		said=$(in_root make -s -j"$(nproc)" -C "$work" KVER="$kver" \
+			W=1 KCFLAGS=-Werror C=2 CHECK="$sparse" 2>&1) ||
+			bad=1
+		as_root rm -rf "$work"
+		log=$BUILD/logs/check-module-$kver.log
+		printf '%s\n' "$said" | sed "s|$work/||g" > "$log"
+		grep -E -e '^(drop-in/)?[a-z0-9_-]+\.[ch]:' -e error \
+			-e 'sparse is not available' "$log" && bad=1
+	done
+	return $bad
 }
 
 # It fetches both kernels' sources if they are not there yet.
@@ -96,9 +168,29 @@ check_builds()
 	return $bad
 }
 
-[ -d "$tools" ] || step "the kernel's own checkers" kernel_tools
+fetch=yes
+if [ $# = 0 ]; then
+	set -- "${guest[@]}" "${lint[@]}"
+elif [ "$*" = lint ]; then
+	set -- "${lint[@]}"
+	fetch=
+fi
+for name; do
+	case $name in
+	checkpatch) [ -z "$fetch" ] || [ -d "$tools" ] || set_up ;;
+	module | safety | builds) set_up ;;
+	clippy | rustfmt) need=cargo ;;
+	shellcheck) need=shellcheck ;;
+	ruff) [ -x "$BUILD/venv/bin/ruff" ] || machine/venv.sh ;;
+	spdx | version | columns) ;;
+	*) die "no check is called $name" ;;
+	esac
+	[ -z "${need:-}" ] || command -v "$need" > /dev/null ||
+		die "$need is missing: machine/host-packages.sh installs it"
+	need=
+done
+
 failed=()
-[ $# -gt 0 ] || set -- checkpatch module clippy rustfmt ruff shellcheck safety builds
 for name; do
 	printf 'check: %-12s' "$name"
 	start=$SECONDS

@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Whether sources and prose wrap at 80 columns; `make lint` runs it.
+
+May be wider: rows of tables, a word that is wider by itself (an address, say),
+and in C a text for users, so that one finds it.
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+COLUMNS = 80
+SOURCES = {".c", ".h", ".rs", ".py", ".sh", ".md", ".pml", ".toml"}
+NAMES = {"Kbuild", "Makefile"}
+NOT = (
+    # Generated, and patches
+    "bench/results/",
+    "tests/planted/",
+    # Data: names of kernel functions, each with its reason
+    "scripts/block-changers.toml",
+    "tests/coverage.toml",
+    # TODO: not wrapped yet; this line goes when they are.
+    "tests/",
+)
+
+
+def is_checked(path):
+    if path.as_posix().startswith(NOT) or not path.is_file():
+        return False
+    if path.suffix in SOURCES or path.name in NAMES:
+        return True
+    return not path.suffix and path.read_bytes().startswith(b"#!")
+
+
+def may_be_wider(path, line):
+    text = line.strip()
+    if path.suffix == ".md" and text.startswith("|"):
+        return True
+    if path.suffix in (".c", ".h") and '"' in line[:COLUMNS]:
+        return re.search(r'"[^"]*"', line).end() >= COLUMNS
+    # No word ends, and so no line could, between its start and column 80.
+    return " " not in re.sub(r"^(#|//|\*|-|>)+ ", "", text)
+
+
+def main():
+    names = subprocess.check_output(["git", "ls-files", "-z"], text=True)
+    bad = 0
+    for name in sorted(set(names.split("\0")) - {""}):
+        path = pathlib.Path(name)
+        if not is_checked(path):
+            continue
+        lines = path.read_text().splitlines()
+        for number, line in enumerate(lines, start=1):
+            line = line.expandtabs(8)
+            if len(line) > COLUMNS and not may_be_wider(path, line):
+                print(f"{name}:{number}: {len(line)} columns")
+                bad += 1
+    return min(bad, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
