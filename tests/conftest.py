@@ -6,22 +6,25 @@ root in a machine with the module loaded, and passes by exiting with 0. Its
 header comments say what it needs:
 
   # shows: what it proves, in one line         (the only one that must be there)
-  # kernels: lts stable                        default both; see below for others
+  # kernels: lts stable                        default both; others: see below
   # modes: side-by-side drop-in                default both; in-tree: see below
   # machines: lts-drop-in stable-side-by-side  instead of both: these will do,
                                                unless --everywhere
   # disks: nvme:2G virtio:1G                   default nvme:2G; "none" for none
   # cpus: 2                                  default 1, which takes half of the
-                                               host's time; 2 for what is about CPUs
+                                               host's time; 2 for what is about
+                                               CPUs
   # memory: 2G
   # timeout: 180                               seconds, default 180: what no
-                                               busy host needs, not what it takes
+                                               busy host needs, not what it
+                                               takes
   # init: systemd                            a Debian system with systemd and
                                                users' programs (./vm --systemd),
                                                which may be rebooted; on these
                                                kernels only
   # module: debug                            floop-debug.ko is there, too, whose
-                                               guard can be told to break its rules
+                                               guard can be told to break its
+                                               rules
   # debug: also | only | no                    part of `make test-debug`: also
                                                there (default), only there, not;
                                                once, unless --everywhere
@@ -77,8 +80,13 @@ KERNELS = ("lts", "stable")
 # Kernels that are others' for the cases
 SERIES = {"rt": "lts", "i386": "stable", "race": "stable", "coverage": "stable"}
 MODES = ("side-by-side", "drop-in", "in-tree")
-MODE_OPTIONS = {"side-by-side": [], "drop-in": ["--drop-in"], "in-tree": ["--no-module"]}
-# Environment variables that cases know: how long to go on, where random numbers begin, what to do.
+MODE_OPTIONS = {
+    "side-by-side": [],
+    "drop-in": ["--drop-in"],
+    "in-tree": ["--no-module"],
+}
+# Environment variables that cases know: how long to go on, where random numbers
+# begin, what to do.
 PASSED_ON = ("LONG", "SEED", "DEVICES", "RULES", "FILESYSTEMS", "OPTIONS")
 DEBUG_SLOWER = 6  # how much longer a case may take on the debug kernel
 
@@ -86,26 +94,37 @@ DEBUG_SLOWER = 6  # how much longer a case may take on the debug kernel
 def pytest_addoption(parser):
     group = parser.getgroup("test machines")
     group.addoption(
-        "--kernel", action="append", choices=(*KERNELS, *SERIES), help="only on this kernel"
+        "--kernel",
+        action="append",
+        choices=(*KERNELS, *SERIES),
+        help="only on this kernel",
     )
-    group.addoption("--mode", action="append", choices=MODES, help="only in this mode")
+    group.addoption(
+        "--mode", action="append", choices=MODES, help="only in this mode"
+    )
     group.addoption(
         "--everywhere",
         action="store_true",
         help="on both kernels in both modes also what is content with less",
     )
-    group.addoption("--debug-kernel", action="store_true", help="on the debug kernel")
+    group.addoption(
+        "--debug-kernel", action="store_true", help="on the debug kernel"
+    )
     group.addoption(
         "--at-once",
         type=int,
         default=os.cpu_count(),
-        help="how many machines run at a time, default one a CPU: a case seldom keeps two busy",
+        help="how many machines run at a time, default one a CPU: a case"
+        " seldom keeps two busy",
     )
-    group.addoption("--vm", default=str(PROJECT / "vm"), help="the test machine's command")
+    group.addoption(
+        "--vm", default=str(PROJECT / "vm"), help="the test machine's command"
+    )
     group.addoption(
         "--results",
         default=None,
-        help="new folder in the project for logs, default build/test/TIME (build/test/latest)",
+        help="new folder in the project for logs, default build/test/TIME"
+        " (build/test/latest)",
     )
 
 
@@ -131,12 +150,21 @@ def read_headers(path):
     if not found["shows"]:
         raise BadHeader(f"{path}: no '# shows: ' header: what does it prove?")
     machines = tuple(f"{k}-{m}" for k in KERNELS for m in MODES)
-    for header, allowed in (("kernels", KERNELS), ("modes", MODES), ("machines", machines)):
+    for header, allowed in (
+        ("kernels", KERNELS),
+        ("modes", MODES),
+        ("machines", machines),
+    ):
         for word in found[header].split():
             if word not in allowed:
-                raise BadHeader(f"{path}: {header}: {word!r} is none of {', '.join(allowed)}")
+                raise BadHeader(
+                    f"{path}: {header}: {word!r} is none of"
+                    f" {', '.join(allowed)}"
+                )
     if found["debug"] not in ("also", "only", "no"):
-        raise BadHeader(f"{path}: debug: {found['debug']!r} is none of also, only, no")
+        raise BadHeader(
+            f"{path}: debug: {found['debug']!r} is none of also, only, no"
+        )
     if found["init"] not in ("", "systemd"):
         raise BadHeader(f"{path}: init: {found['init']!r} is not systemd")
     if found["module"] not in ("", "debug"):
@@ -145,7 +173,9 @@ def read_headers(path):
         found["disks"] = ""
     for disk in found["disks"].split():
         if not re.fullmatch(r"(nvme|virtio):\d+[MG]", disk):
-            raise BadHeader(f"{path}: disks: {disk!r} is not nvme:SIZE or virtio:SIZE")
+            raise BadHeader(
+                f"{path}: disks: {disk!r} is not nvme:SIZE or virtio:SIZE"
+            )
     return found
 
 
@@ -175,7 +205,14 @@ class Needs:
         if self.kernel == "debug":
             command.append("--debug-kernel")
         command += MODE_OPTIONS[self.mode]
-        command += ["--cpus", self.cpus, "--memory", self.memory, "--timeout", str(seconds)]
+        command += [
+            "--cpus",
+            self.cpus,
+            "--memory",
+            self.memory,
+            "--timeout",
+            str(seconds),
+        ]
         for disk in self.disks.split():
             command += ["--disk", disk]
         if self.init:
@@ -184,10 +221,14 @@ class Needs:
 
 
 def pytest_collect_file(file_path, parent):
-    if file_path.suffix not in (".sh", ".py") or file_path.parent.parent != CASES:
+    if (
+        file_path.suffix not in (".sh", ".py")
+        or file_path.parent.parent != CASES
+    ):
         return None
+    # What is named on the command line pytest takes for a module: see below.
     if file_path.suffix == ".py" and parent.session.isinitpath(file_path):
-        return None  # pytest takes what is named on the command line for a module: see below
+        return None
     return CaseFile.from_parent(parent, path=file_path)
 
 
@@ -205,20 +246,30 @@ class CaseFile(pytest.File):
         except BadHeader as e:
             raise self.CollectError(str(e)) from None
         for kernel, mode in self.matrix(headers):
-            machine = (headers[name] for name in ("cpus", "memory", "disks", "init"))
+            machine = (
+                headers[name] for name in ("cpus", "memory", "disks", "init")
+            )
             needs = Needs(kernel, mode, *machine)
             name = f"{self.path.stem}[{needs}]"
-            yield CaseItem.from_parent(self, name=name, needs=needs, headers=headers)
+            yield CaseItem.from_parent(
+                self, name=name, needs=needs, headers=headers
+            )
 
     def matrix(self, headers):
         """The kernels and modes to run it on, after the options."""
         option = self.config.option
         kernels, modes = headers["kernels"].split(), headers["modes"].split()
         pairs = [(k, m) for k in kernels for m in modes]
-        if option.mode and "in-tree" in option.mode and "modes" not in headers["given"]:
+        if (
+            option.mode
+            and "in-tree" in option.mode
+            and "modes" not in headers["given"]
+        ):
             pairs += [(k, "in-tree") for k in kernels]
         elif headers["machines"] and not option.everywhere:
-            pairs = [tuple(m.split("-", 1)) for m in headers["machines"].split()]
+            pairs = [
+                tuple(m.split("-", 1)) for m in headers["machines"].split()
+            ]
         pairs = [
             (kernel, mode)
             for kernel, mode in pairs
@@ -230,7 +281,9 @@ class CaseFile(pytest.File):
             return [("debug", mode) for mode in self.once(pairs)]
         if headers["debug"] == "only":
             return []
-        chosen = [pair for pair in pairs if pair[0] in (option.kernel or KERNELS)]
+        chosen = [
+            pair for pair in pairs if pair[0] in (option.kernel or KERNELS)
+        ]
         for kernel in option.kernel or ():
             if SERIES.get(kernel) in kernels and not headers["init"]:
                 chosen += [(kernel, mode) for mode in self.once(pairs)]
@@ -239,7 +292,8 @@ class CaseFile(pytest.File):
     def once(self, pairs):
         """In which modes a case runs on a special kernel.
 
-        The modes differ in names, of which KASAN, lockdep and PREEMPT_RT know nothing.
+        The modes differ in names, of which KASAN, lockdep and PREEMPT_RT know
+        nothing.
         """
         modes = sorted({mode for _, mode in pairs}, reverse=True)
         return modes if self.config.option.everywhere else modes[:1]
@@ -254,7 +308,9 @@ class CaseItem(pytest.Item):
         super().__init__(**kwargs)
         self.needs = needs
         # LONG times as much of what is random (more() in tests/programs/lib.sh)
-        self.case_timeout = float(headers["timeout"]) * float(os.environ.get("LONG", "1"))
+        self.case_timeout = float(headers["timeout"]) * float(
+            os.environ.get("LONG", "1")
+        )
         self.shows = headers["shows"]
         self.module = headers["module"]
         self.machine = None
@@ -306,7 +362,7 @@ class MachineItem(pytest.Item):
 
 
 class Machine:
-    """Machines of one kind, one boot after the other until all its items ran."""
+    """Machines of one kind, one boot after the other until all items ran."""
 
     def __init__(self, config, needs, items, folder):
         self.config = config
@@ -334,7 +390,10 @@ class Machine:
             terminal.write_line(text)
 
     def programs(self):
-        """What cases use beside the module; if it can't be built, they say that it is not there."""
+        """What cases use beside the module.
+
+        If it can't be built, they say that it is not there.
+        """
         if (
             self.config.option.vm != str(PROJECT / "vm")
             or not (PROJECT / "build" / "root").exists()
@@ -354,7 +413,9 @@ class Machine:
                 release = PROJECT / "build" / kernel / "release"
             if release.exists():
                 release = release.read_text().strip()
-                commands.append([PROJECT / "machine" / "module.sh", release, "debug"])
+                commands.append(
+                    [PROJECT / "machine" / "module.sh", release, "debug"]
+                )
         for command in commands:
             subprocess.run(command, check=False, capture_output=True)
 
@@ -383,14 +444,19 @@ class Machine:
                     "mode": self.needs.mode,
                     "slower": self.slower,
                     "init": self.needs.init,
-                    "environment": {n: os.environ[n] for n in PASSED_ON if n in os.environ},
+                    "environment": {
+                        n: os.environ[n] for n in PASSED_ON if n in os.environ
+                    },
                     "cases": cases,
                 },
                 indent=1,
             )
         )
-        # Each case has a time of its own; this ends a machine that nobody looks after any more.
-        seconds = self.slower * (BOOT_SECONDS + sum(i.case_timeout + 120 for i in left))
+        # Each case has a time of its own; this ends a machine that nobody
+        # looks after any more.
+        seconds = self.slower * (
+            BOOT_SECONDS + sum(i.case_timeout + 120 for i in left)
+        )
         command = self.needs.command(self.config.option.vm, seconds)
         command += ["python3", str(RUNNER), str(plan)]
         plural = "" if len(left) == 1 else "s"
@@ -510,15 +576,23 @@ class Machine:
     def power_off(self, status):
         """All cases ran: see it go down, and how."""
         if status is None:
-            if time.monotonic() - self.sign_of_life > POWER_OFF_SECONDS * self.slower:
+            if (
+                time.monotonic() - self.sign_of_life
+                > POWER_OFF_SECONDS * self.slower
+            ):
                 self.stop()
                 self.problem = f"the machine did not power off\n{self.tail()}"
             return
         self.process = None
-        blamed = [s for s, r in self.done.items() if any("kernel" in p for p in r["problems"])]
+        blamed = [
+            s
+            for s, r in self.done.items()
+            if any("kernel" in p for p in r["problems"])
+        ]
         if status and not blamed:
             self.problem = (
-                f"all cases ran, but the machine ended with status {status}\n{self.tail()}"
+                f"all cases ran, but the machine ended with status {status}\n"
+                f"{self.tail()}"
             )
 
 
@@ -551,7 +625,9 @@ def results_folder(config):
         if not folder.is_relative_to(PROJECT):
             raise pytest.UsageError(f"--results {folder}: not in {PROJECT}")
         if folder.exists() and any(folder.iterdir()):
-            raise pytest.UsageError(f"--results {folder}: not empty, what is there would count")
+            raise pytest.UsageError(
+                f"--results {folder}: not empty, what is there would count"
+            )
         return folder
     top = PROJECT / "build" / "test"
     top.mkdir(parents=True, exist_ok=True)
@@ -568,7 +644,9 @@ def results_folder(config):
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish(session):
-    """After -k and the like: sort the cases by machine, and add the machines' own items."""
+    """After -k and the like: sort the cases by machine, and add the machines'
+    own items.
+    """
     cases = [i for i in session.items if isinstance(i, CaseItem)]
     if not cases or session.config.option.collectonly:
         return
@@ -580,14 +658,22 @@ def pytest_collection_finish(session):
     session.machines = Machines(session.config.option.at_once)
     ordered = others
     kernels = ("stable", "lts", *SERIES, "debug")
-    for needs in sorted(groups, key=lambda n: (kernels.index(n.kernel), MODES.index(n.mode))):
+    for needs in sorted(
+        groups, key=lambda n: (kernels.index(n.kernel), MODES.index(n.mode))
+    ):
         items = groups[needs]
         name = f"{len(session.machines.all) + 1}-{needs}"
         machine = Machine(session.config, needs, items, top / name)
         session.machines.all.append(machine)
-        extra = "" if all(o == needs or str(o) != str(needs) for o in groups) else f" {name}"
+        extra = (
+            ""
+            if all(o == needs or str(o) != str(needs) for o in groups)
+            else f" {name}"
+        )
         last = MachineItem.from_parent(
-            session, name=f"machine-goes-down-clean[{needs}{extra}]", machine=machine
+            session,
+            name=f"machine-goes-down-clean[{needs}{extra}]",
+            machine=machine,
         )
         ordered += [*items, last]
     session.testscollected += len(session.machines.all)
@@ -601,7 +687,8 @@ def pytest_runtest_setup(item):
 
 
 def pytest_sessionstart(session):
-    # Ended from outside: pytest knows how to end on KeyboardInterrupt, and the machine with it.
+    # Ended from outside: pytest knows how to end on KeyboardInterrupt, and the
+    # machine with it.
     def end(signum, frame):
         raise KeyboardInterrupt
 

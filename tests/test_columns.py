@@ -7,7 +7,9 @@ import pathlib
 import pytest
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
-SPEC = importlib.util.spec_from_file_location("columns", PROJECT / "scripts/columns.py")
+SPEC = importlib.util.spec_from_file_location(
+    "columns", PROJECT / "scripts/columns.py"
+)
 columns = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(columns)
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The harness itself: what a case's end looks like here, whatever happens in the machine.
+"""The harness itself: what a case's end looks like here, whatever happens in
+the machine.
 
-The machine is played by a program that writes the results a plan asks for, or dies.
+The machine is played by a program that writes the results a plan asks for, or
+dies.
 """
 
 import json
@@ -44,31 +46,56 @@ sys.exit({status})
 
 @pytest.fixture
 def project(tmp_path):
-    """A project with the real harness and cases of one's own; run(...) runs pytest there."""
+    """A project with the real harness and cases of one's own; run(...) runs
+    pytest there.
+    """
     (tmp_path / "tests/cases/group").mkdir(parents=True)
     for name in ("pytest.ini", "tests/conftest.py", "tests/guest/run.py"):
         target = tmp_path / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text((PROJECT / name).read_text())
-    (tmp_path / "vm").write_text(PRETENDER.format(python=sys.executable, status=0))
+    (tmp_path / "vm").write_text(
+        PRETENDER.format(python=sys.executable, status=0)
+    )
     (tmp_path / "vm").chmod(0o755)
 
     class Project:
         path = tmp_path
 
-        def case(self, name, text, headers="# shows: something\n# machines: lts-drop-in\n"):
-            (tmp_path / "tests/cases/group" / name).write_text(headers + textwrap.dedent(text))
+        def case(
+            self,
+            name,
+            text,
+            headers="# shows: something\n# machines: lts-drop-in\n",
+        ):
+            (tmp_path / "tests/cases/group" / name).write_text(
+                headers + textwrap.dedent(text)
+            )
 
         def power_off_status(self, status):
-            (tmp_path / "vm").write_text(PRETENDER.format(python=sys.executable, status=status))
+            (tmp_path / "vm").write_text(
+                PRETENDER.format(python=sys.executable, status=status)
+            )
 
         def run(self, *args, tests="tests"):
             return subprocess.run(
-                [sys.executable, "-m", "pytest", "-v", "--color=no", tests, *args],
+                [
+                    sys.executable,
+                    "-m",
+                    "pytest",
+                    "-v",
+                    "--color=no",
+                    tests,
+                    *args,
+                ],
                 cwd=tmp_path,
                 capture_output=True,
                 text=True,
-                env={k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")},
+                env={
+                    k: v
+                    for k, v in os.environ.items()
+                    if not k.startswith("PYTEST_")
+                },
                 check=False,
             )
 
@@ -80,7 +107,11 @@ def outcomes(result):
     found = {}
     for line in result.stdout.splitlines():
         words = line.split()
-        if len(words) >= 2 and "::" in words[0] and words[1] in ("PASSED", "FAILED", "ERROR"):
+        if (
+            len(words) >= 2
+            and "::" in words[0]
+            and words[1] in ("PASSED", "FAILED", "ERROR")
+        ):
             found[words[0].split("::")[-1]] = words[1]
     return found
 
@@ -88,9 +119,12 @@ def outcomes(result):
 DOWN = "machine-goes-down-clean[lts-drop-in]"
 
 
-# pytest looks for a conftest.py in what it takes for a path, and in its test* folders: not /tmp
+# pytest looks for a conftest.py in what it takes for a path, and in its test*
+# folders: not /tmp
 @pytest.mark.parametrize(
-    ("folder", "message"), [("/usr", "not in"), (".", "not empty")], ids=["outside", "in-use"]
+    ("folder", "message"),
+    [("/usr", "not in"), (".", "not empty")],
+    ids=["outside", "in-use"],
 )
 def test_results_go_to_a_new_folder_of_the_project(project, folder, message):
     project.case("good.sh", "true")
@@ -123,7 +157,13 @@ def test_one_case_by_its_path(project, suffix):
 
 
 def test_a_dead_machine_costs_one_case_only(project):
-    for name in ("a-good.sh", "b-dies.sh", "c-good.sh", "d-dies.sh", "e-good.sh"):
+    for name in (
+        "a-good.sh",
+        "b-dies.sh",
+        "c-good.sh",
+        "d-dies.sh",
+        "e-good.sh",
+    ):
         project.case(name, "true")
     result = project.run()
     assert outcomes(result) == {
@@ -148,7 +188,9 @@ def test_a_case_may_spoil_the_machine_for_the_next(project):
 
 
 def test_a_machine_that_does_not_boot_fails_every_case(project):
-    (project.path / "vm").write_text("#!/bin/sh\necho no such kernel; exit 122\n")
+    (project.path / "vm").write_text(
+        "#!/bin/sh\necho no such kernel; exit 122\n"
+    )
     project.case("a.sh", "true")
     project.case("b.sh", "true")
     result = project.run()
@@ -169,19 +211,31 @@ def test_a_report_at_power_off_is_not_lost(project):
 def test_what_kernels_say_without_us_hides_nothing():
     known = [
         "EXT4-fs (vda): uh-oh! used pa while discarding",
-        "WARNING: fs/ext4/mballoc.c:5648 at ext4_discard_preallocations+0xc77/0x10b0, CPU#0: x/1",
+        "WARNING: fs/ext4/mballoc.c:5648 at"
+        " ext4_discard_preallocations+0xc77/0x10b0, CPU#0: x/1",
         "Modules linked in: floop(O)",
     ]
-    other = ["WARNING: floop/guard.c:1 at floop_guard+0x1/0x2, CPU#0: x/1", known[2]]
+    other = [
+        "WARNING: floop/guard.c:1 at floop_guard+0x1/0x2, CPU#0: x/1",
+        known[2],
+    ]
     assert find_reports([*known, "ok"]) == []
     assert find_reports([*other, *known]) == [0, 1]
-    assert find_reports([*known[:2], "BUG: KASAN: use-after-free", *other]) == [2, 3, 4]
+    assert find_reports([*known[:2], "BUG: KASAN: use-after-free", *other]) == [
+        2,
+        3,
+        4,
+    ]
 
 
 def test_races_that_count_are_ours():
-    others = ["BUG: KCSAN: data-race in __d_drop / dentry_cmp", " d_lookup+0x1/0x2 fs/dcache.c:1"]
+    others = [
+        "BUG: KCSAN: data-race in __d_drop / dentry_cmp",
+        " d_lookup+0x1/0x2 fs/dcache.c:1",
+    ]
     ours = [
-        "BUG: KCSAN: data-race in floop_submit [floop] / floop_guard_break [floop]",
+        "BUG: KCSAN: data-race in floop_submit [floop]"
+        " / floop_guard_break [floop]",
         "BUG: KCSAN: data-race in percpu_ref_put / users_gone [loop]",
     ]
     assert find_reports(others) == []
@@ -190,19 +244,31 @@ def test_races_that_count_are_ours():
 
 def test_machines_and_options(project):
     project.case("all.sh", "true", "# shows: everywhere\n")
-    project.case("one.sh", "true", "# shows: here\n# kernels: lts\n# modes: drop-in\n")
+    project.case(
+        "one.sh", "true", "# shows: here\n# kernels: lts\n# modes: drop-in\n"
+    )
     project.case("debug.sh", "true", "# shows: there\n# debug: only\n")
     project.case("never.sh", "true", "# shows: not there\n# debug: no\n")
-    project.case("big.sh", "true", "# shows: big\n# machines: lts-drop-in\n# memory: 8G\n")
+    project.case(
+        "big.sh",
+        "true",
+        "# shows: big\n# machines: lts-drop-in\n# memory: 8G\n",
+    )
 
     def names(*args):
         found = set(outcomes(project.run(*args)))
         return sorted(n for n in found if not n.startswith("machine-goes"))
 
-    every = [f"{k}-{m}" for k in ("lts", "stable") for m in ("drop-in", "side-by-side")]
+    every = [
+        f"{k}-{m}"
+        for k in ("lts", "stable")
+        for m in ("drop-in", "side-by-side")
+    ]
     here = [f"{case}[{m}]" for case in ("all", "never") for m in every]
     assert names() == sorted([*here, "one[lts-drop-in]", "big[lts-drop-in]"])
-    assert names("--kernel", "stable", "--mode", "drop-in", "-k", "all") == ["all[stable-drop-in]"]
+    assert names("--kernel", "stable", "--mode", "drop-in", "-k", "all") == [
+        "all[stable-drop-in]"
+    ]
     assert names("--debug-kernel") == sorted(
         [
             *(f"{case}[debug-side-by-side]" for case in ("all", "debug")),
@@ -213,7 +279,10 @@ def test_machines_and_options(project):
     assert names("--debug-kernel", "--everywhere", "-k", "all") == [
         f"all[debug-{mode}]" for mode in ("drop-in", "side-by-side")
     ]
-    assert names("--mode", "in-tree", "-k", "all") == ["all[lts-in-tree]", "all[stable-in-tree]"]
+    assert names("--mode", "in-tree", "-k", "all") == [
+        "all[lts-in-tree]",
+        "all[stable-in-tree]",
+    ]
     assert names("--kernel", "rt") == sorted(
         [
             *(f"{case}[rt-side-by-side]" for case in ("all", "never")),
@@ -224,19 +293,33 @@ def test_machines_and_options(project):
     result = project.run("-k", "big or one")
     assert "8G" in result.stdout
     assert result.stdout.count("booting") == 2
-    plan = json.loads(next((project.path / "build/test/latest").glob("*/plan-1.json")).read_text())
+    plan = json.loads(
+        next(
+            (project.path / "build/test/latest").glob("*/plan-1.json")
+        ).read_text()
+    )
     assert plan["mode"] == "drop-in"
 
 
 def test_a_system_with_systemd_is_a_machine_of_its_own(project):
     project.case("a.sh", "true")
-    project.case("b.sh", "true", "# shows: it\n# machines: lts-drop-in\n# init: systemd\n")
+    project.case(
+        "b.sh",
+        "true",
+        "# shows: it\n# machines: lts-drop-in\n# init: systemd\n",
+    )
     result = project.run()
     assert result.stdout.count("booting") == 2
-    machines = sorted((project.path / "build/test/latest").glob("*-lts-drop-in"))
+    machines = sorted(
+        (project.path / "build/test/latest").glob("*-lts-drop-in")
+    )
     booted = [(machine / "console-1.log").read_text() for machine in machines]
     assert ["--systemd" in text for text in booted] == [False, True]
-    assert [name for name in outcomes(project.run("--debug-kernel")) if name[0] == "b"] == []
+    assert [
+        name
+        for name in outcomes(project.run("--debug-kernel"))
+        if name[0] == "b"
+    ] == []
 
 
 @pytest.mark.parametrize(
@@ -258,10 +341,18 @@ def test_bad_headers_are_errors(project, headers, complaint):
 
 
 def test_every_case_is_found(request):
-    """No file below tests/cases is forgotten because of its name or its place."""
+    """No file of tests/cases is forgotten because of its name or its place."""
     cases = PROJECT / "tests" / "cases"
-    files = {p for p in cases.rglob("*") if p.is_file() and "__pycache__" not in p.parts}
-    found = {p for p in files if p.suffix in (".sh", ".py") and p.parent.parent == cases}
+    files = {
+        p
+        for p in cases.rglob("*")
+        if p.is_file() and "__pycache__" not in p.parts
+    }
+    found = {
+        p
+        for p in files
+        if p.suffix in (".sh", ".py") and p.parent.parent == cases
+    }
     assert files == found
     read_headers = request.config.pluginmanager.getplugin(
         str(PROJECT / "tests" / "conftest.py")

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The guard's protocol, as a model: it holds, and a broken rule is found (model/check.py)."""
+"""The guard's protocol, as a model: it holds, and a broken rule is found
+(model/check.py).
+"""
 
 import pathlib
 import subprocess
@@ -14,7 +16,9 @@ import check  # noqa: E402
 
 def outcome(name):
     """What check.py says of one search. It is niced there, and pytest isn't."""
-    result = subprocess.run([MODEL / "check.py", name], capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        [MODEL / "check.py", name], capture_output=True, text=True, check=False
+    )
     return result.returncode, result.stdout + result.stderr
 
 
@@ -27,6 +31,8 @@ def test_holds(name):
 
 @pytest.mark.parametrize("name", check.FAILS)
 def test_broken_rule_is_found(name):
-    """With a rule of the guard broken, or a flaw that it had put back, an assertion fails."""
+    """With a rule of the guard broken, or a flaw that it had put back, an
+    assertion fails.
+    """
     status, said = outcome(name)
     assert status == 0, said

@@ -135,16 +135,23 @@ def test_all_is_named(tree):
 def test_new_function(tree):
     tree.write(
         "tree/fs/xfs/new.c",
-        "int xfs_steals(struct xfs_inode *ip)\n{\n\treturn xfs_bmap_del_extent_real(ip);\n}\n",
+        "int xfs_steals(struct xfs_inode *ip)\n{\n"
+        "\treturn xfs_bmap_del_extent_real(ip);\n}\n",
     )
     said = tree.check()
-    assert "fake: xfs_steals in fs/xfs/new.c has neither a row nor a reason" in said
+    assert (
+        "fake: xfs_steals in fs/xfs/new.c has neither a row nor a reason"
+        in said
+    )
     assert "xfs_steals > xfs_bmap_del_extent_real" in said
     assert "give it a row in" in said
 
 
 def test_new_leaf(tree):
-    tree.write("tree/fs/xfs/new.c", "int\nxfs_grows(void)\n{\n\ti_size_write(inode, 1);\n}\n")
+    tree.write(
+        "tree/fs/xfs/new.c",
+        "int\nxfs_grows(void)\n{\n\ti_size_write(inode, 1);\n}\n",
+    )
     assert "xfs_grows in fs/xfs/new.c" in tree.check()
 
 
@@ -163,7 +170,10 @@ def test_entry_without_row(tree, entry, kind):
 
 
 def test_prose_is_no_row(tree):
-    tree.write("page.md", PAGE.replace("| `vfs_fallocate()`, ", "| ") + "\n`vfs_fallocate()`\n")
+    tree.write(
+        "page.md",
+        PAGE.replace("| `vfs_fallocate()`, ", "| ") + "\n`vfs_fallocate()`\n",
+    )
     assert "fake: vfs_fallocate in fs/open.c" in tree.check()
 
 
@@ -175,7 +185,10 @@ def test_callers_of_a_cut(tree):
 
 
 def test_operation_with_a_reason(tree):
-    tree.write("data.toml", DATA + '[[operation]]\nreason = "No."\nnames = "fallocate"\n')
+    tree.write(
+        "data.toml",
+        DATA + '[[operation]]\nreason = "No."\nnames = "fallocate"\n',
+    )
     tree.write("page.md", "\n".join(PAGE.splitlines()[:-1]) + "\n")
     assert tree.check() == ""
 
@@ -183,14 +196,24 @@ def test_operation_with_a_reason(tree):
 @pytest.mark.parametrize("kind", ["cut", "inner", "entry"])
 def test_stale_reason(tree, kind):
     tree.write(
-        "data.toml", DATA + f'[[{kind}]]\npart = "xfs"\nreason = "Was."\nnames = "xfs_was"\n'
+        "data.toml",
+        DATA
+        + f'[[{kind}]]\npart = "xfs"\nreason = "Was."\nnames = "xfs_was"\n',
     )
-    assert f"note: data.toml: xfs_was (xfs, {kind}) leads to no change" in tree.check()
+    assert (
+        f"note: data.toml: xfs_was (xfs, {kind}) leads to no change"
+        in tree.check()
+    )
 
 
 def test_stale_operation(tree):
-    tree.write("data.toml", DATA + '[[operation]]\nreason = "No."\nnames = "setattr"\n')
-    assert "note: data.toml: no operation setattr leads to a change" in tree.check()
+    tree.write(
+        "data.toml", DATA + '[[operation]]\nreason = "No."\nnames = "setattr"\n'
+    )
+    assert (
+        "note: data.toml: no operation setattr leads to a change"
+        in tree.check()
+    )
 
 
 def test_reason_is_empty(tree):
@@ -210,4 +233,6 @@ def test_our_own_function_in_a_row(tree):
 
 def test_row_without_its_test(tree):
     tree.write("page.md", PAGE + "| nothing | `guard/never-was` |\n")
-    assert "page.md:7: there is no tests/cases/guard/never-was.sh" in tree.check()
+    assert (
+        "page.md:7: there is no tests/cases/guard/never-was.sh" in tree.check()
+    )
