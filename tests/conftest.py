@@ -307,7 +307,7 @@ class CaseItem(pytest.Item):
     def __init__(self, *, needs, headers, **kwargs):
         super().__init__(**kwargs)
         self.needs = needs
-        # LONG times as much of what is random (more() in tests/programs/lib.sh)
+        # LONG times as much of what is random (more() in tests/lib/checks.sh)
         self.case_timeout = float(headers["timeout"]) * float(
             os.environ.get("LONG", "1")
         )

@@ -11,7 +11,7 @@ case that left something behind, or made the kernel complain, has failed even
 if it exited with 0.
 
 A case in a machine with systemd may ask for a reboot by exiting with 75
-(reboot_machine in tests/guest/users.sh): it is run again after that, with BOOT
+(reboot_machine in tests/lib/users.sh): it is run again after that, with BOOT
 one higher, and goes on where it was.
 
 Exit status: 0 all cases ran (whether they passed is in the results),
@@ -33,6 +33,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 import loopctl
 
 from machine.report import find_reports
@@ -341,7 +342,7 @@ def run_case(case, plan, machine, kernel_log):
         **plan.get("environment", {}),
         CASE=case["id"],
         BOOT=str(boot),
-        PYTHONPATH=f"{plan['project']}/tests/guest",
+        PYTHONPATH=f"{plan['project']}/tests/lib",
         PYTHONDONTWRITEBYTECODE="1",
         PYTHONUNBUFFERED="1",
         LC_ALL="C.UTF-8",
@@ -483,7 +484,7 @@ def built(project):
 
 
 def build_tools(project):
-    """What lib.sh needs in C: a Python program takes a second to start in an emulated machine."""
+    """What the cases' attach() needs in C: a Python program takes a second to start in an emulated machine."""
     out = built(project)["PROGRAMS"]
     make = ["make", "-s", "-C", f"{project}/tests/programs", f"OUT={out}", f"{out}/loopdev"]
     subprocess.run(make, check=True)

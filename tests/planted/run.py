@@ -333,7 +333,7 @@ def notice(bug, folder, args):
 def stamp_of(bug):
     """What the result depends on, as it is committed."""
     cases = {by.partition(":")[0] for by in bug.by}
-    paths = ["tests/guest", "tests/programs"]
+    paths = ["tests/guest", "tests/lib", "tests/programs"]
     paths += ["cli", "tests/native"] if bug.changes("cli") else ["kernel", "model"]
     listed = git("ls-tree", "-d", "HEAD", "--", *paths).splitlines()
     listed += [

@@ -3,8 +3,7 @@
 # shows: floop attach, list, status and detach drive whichever driver serves here, and name it
 # machines: stable-side-by-side
 # timeout: 240
-. tests/guest/lib.sh
-. tests/guest/cli.sh
+. tests/lib/cli.sh
 
 image=$(mkimage 8M)
 dev=$("$FLOOP" attach "$image" 2>"$WORK/stderr")

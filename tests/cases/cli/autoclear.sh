@@ -3,8 +3,7 @@
 # shows: floop attach --autoclear keeps the device for its first user, and the driver detaches it with its last
 # machines: lts-side-by-side
 # timeout: 240
-. tests/guest/lib.sh
-. tests/guest/cli.sh
+. tests/lib/cli.sh
 
 holders() {
 	pgrep --runstates R,S,D -x floop-hold || true
@@ -23,10 +22,10 @@ mount_at "$dev" "$WORK/mnt"
 wait_until 20 nobody_holds
 bound "$dev" || fail "gone though it is mounted"
 unmount "$WORK/mnt"
-wait_until 20 gone "$dev"
+wait_until 20 unbound "$dev"
 echo "ok: gone with its last mount"
 
 dev=$("$FLOOP" attach --autoclear "$image")
 check "detach before the first user" "$FLOOP" detach "$dev"
-gone "$dev" || fail "it is still attached"
+unbound "$dev" || fail "it is still attached"
 wait_until 20 nobody_holds

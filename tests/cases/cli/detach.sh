@@ -3,8 +3,7 @@
 # shows: floop detach --all detaches every device, of one driver or of all, and reports each
 # machines: lts-drop-in
 # timeout: 240
-. tests/guest/lib.sh
-. tests/guest/cli.sh
+. tests/lib/cli.sh
 
 for n in 1 2 3 4 5; do
 	"$FLOOP" attach "$(mkimage 1M "$WORK/$n")" >/dev/null
@@ -27,7 +26,7 @@ is "and later, one in use" "$(grep -c '"pending"' <<<"$out")" 1
 is "it alone is there" "$(devices)" "$in_use"
 is "with autoclear" "$(status "$in_use" autoclear)" true
 exec 5<&-
-wait_until 10 gone "$in_use"
+wait_until 10 unbound "$in_use"
 check "--all of nothing" "$FLOOP" detach --all
 
 image=$(mkimage 1M)

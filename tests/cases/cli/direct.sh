@@ -4,8 +4,7 @@
 # modes: side-by-side drop-in
 # machines: lts-side-by-side
 # timeout: 240
-. tests/guest/lib.sh
-. tests/guest/cli.sh
+. tests/lib/cli.sh
 
 # A disk with sectors of 4096 bytes, with a file system on it for the images.
 disk=$(attach --block-size 4096 "$(mkimage 256M)")

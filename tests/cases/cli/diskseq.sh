@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: floop detach leaves alone what was attached to the device after it looked, and says that its own is gone
 # machines: stable-side-by-side
-. tests/guest/lib.sh
-. tests/guest/cli.sh
-. tests/programs/lib.sh
+. tests/lib/cli.sh
 programs loopdev holdopen
 
 held() {

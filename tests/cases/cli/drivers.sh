@@ -5,8 +5,7 @@
 # modes: side-by-side
 # machines: lts-side-by-side
 # debug: no
-. tests/guest/lib.sh
-. tests/guest/cli.sh
+. tests/lib/cli.sh
 
 image=$(mkimage 4M)
 a=$("$FLOOP" attach "$image")

@@ -3,8 +3,7 @@
 # shows: where floop has the loop driver's place, floop attach takes it there, and loads no other driver
 # modes: drop-in
 # machines: lts-drop-in
-. tests/guest/lib.sh
-. tests/guest/cli.sh
+. tests/lib/cli.sh
 
 mkdir "$WORK/path"
 printf '#!/bin/sh\necho "$@" >>"%s"\n' "$WORK/asked" >"$WORK/path/modprobe"

@@ -4,8 +4,7 @@
 # kernels: stable
 # modes: side-by-side
 # timeout: 240
-. tests/guest/lib.sh
-. tests/guest/cli.sh
+. tests/lib/cli.sh
 
 cd "$WORK"
 mkdir folder

@@ -4,8 +4,7 @@
 # modes: side-by-side drop-in
 # machines: stable-drop-in
 # timeout: 400
-. tests/guest/lib.sh
-. tests/guest/cli.sh
+. tests/lib/cli.sh
 map_images
 
 someone_else="someone else has the image open"

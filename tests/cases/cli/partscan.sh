@@ -3,8 +3,7 @@
 # shows: floop attach --partscan on a real GPT: the partitions' nodes are there when it returns, hold file systems, and status lists them
 # machines: stable-drop-in
 # timeout: 240
-. tests/guest/lib.sh
-. tests/guest/cli.sh
+. tests/lib/cli.sh
 
 image=$(mkimage 96M)
 check "a GPT with two partitions" sfdisk -q "$image" <<-'END'
@@ -44,7 +43,7 @@ result=$("$FLOOP" detach "$dev" 2>&1)
 matches "detach in use" "$result" "*in use: mounted on $WORK/mnt*when its last user closes it*"
 bound "$dev" || fail "it is detached though it is mounted"
 unmount "$WORK/mnt"
-wait_until 10 gone "$dev"
+wait_until 10 unbound "$dev"
 
 dev=$("$FLOOP" attach --partscan --read-only "$image")
 mount_at "${dev}p2" "$WORK/mnt" -o ro,noload

@@ -4,8 +4,7 @@
 # machines: stable-side-by-side
 # cpus: 2
 # timeout: 240
-. tests/guest/lib.sh
-. tests/guest/cli.sh
+. tests/lib/cli.sh
 
 again_and_again() {
 	local image dev n

@@ -4,8 +4,7 @@
 # modes: side-by-side
 # machines: stable-side-by-side
 # timeout: 240
-. tests/guest/lib.sh
-. tests/guest/cli.sh
+. tests/lib/cli.sh
 
 # The test machine has them where `make install` would put them.
 if udevadm verify --help >/dev/null 2>&1; then

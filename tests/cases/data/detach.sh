@@ -5,8 +5,7 @@
 # machines: lts-side-by-side
 # cpus: 2
 # timeout: 400
-. tests/guest/lib.sh
-. tests/programs/lib.sh
+. tests/lib/case.sh
 programs loopdev pattern
 
 detached() {
@@ -90,7 +89,7 @@ for _ in 1 2 3 4 5 6 7 8 9 10; do
 done
 [ ! -e "/sys/module/$MODULE" ] || fail "the module cannot be removed"
 echo "ok: the module is removed"
-if ours; then
+if ! in_tree; then
 	insmod "$MODULE_FILE"
 else
 	modprobe "$MODULE"

@@ -3,15 +3,14 @@
 # shows: a sparse image on a full file system, or of an owner who is over quota, gives ENOSPC, to direct writes and to the file system above; what was written before is intact, and with space again all works
 # modes: side-by-side
 # timeout: 400
-. tests/guest/lib.sh
-. tests/programs/lib.sh
+. tests/lib/case.sh
 programs loopdev pattern
 
 disk=$(the_disk 1)
 carve "$disk" tiny 0 340
 
-written() {
-	# "ENOSPC write 12345": up to there it has been acknowledged
+acknowledged() {
+	# "ENOSPC write 12345"
 	local word
 	read -ra word <<<"$1"
 	echo "${word[2]}"
@@ -35,7 +34,7 @@ for pair in $hows; do
 	out=$(pattern write -d -b 256k -s 7 "$dev" 96M) || status=$?
 	is "$fs $how: exit status at the end of space" "$status" 3
 	matches "$fs $how: direct writes" "$out" "ENOSPC write *"
-	upto=$(written "$out")
+	upto=$(acknowledged "$out")
 	[ "$upto" -gt $((1 << 20)) ] || fail "only $upto bytes fit"
 	check "$fs $how: what was written is right" pattern check -d -b 4k -s 7 "$dev" "$upto"
 	status=0
@@ -98,6 +97,6 @@ status=0
 out=$(pattern write -d -b 256k -s 15 "$dev" 96M) || status=$?
 is "over quota: exit status" "$status" 3
 matches "over quota: direct writes" "$out" "ENOSPC write *"
-check "over quota: what was written is right" pattern check -d -b 4k -s 15 "$dev" "$(written "$out")"
+check "over quota: what was written is right" pattern check -d -b 4k -s 15 "$dev" "$(acknowledged "$out")"
 loopdev detach "$dev"
 unmount "$WORK/quota"

@@ -4,8 +4,7 @@
 # kernels: lts
 # modes: drop-in
 # timeout: 400
-. tests/guest/lib.sh
-. tests/programs/lib.sh
+. tests/lib/case.sh
 programs loopdev
 
 # One job for every block size and engine, each on its own part of the device

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: when data of a buffered image are lost in write-back, each of six flushes that wait at that time fails: none is told that its data are durable
 # modes: side-by-side
-. tests/guest/lib.sh
-. tests/programs/lib.sh
+. tests/lib/case.sh
 programs loopdev pattern
 
 size=$((400 * 2048))

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: an error of write-back that is found by what nobody asked for (LOOP_SET_DIRECT_IO writes the page cache back) is told to the device's next flush, though the disk is well again by then
 # modes: side-by-side
-. tests/guest/lib.sh
-. tests/programs/lib.sh
+. tests/lib/case.sh
 programs loopdev pattern
 
 size=$((400 * 2048))

@@ -5,8 +5,7 @@
 # machines: stable-side-by-side
 # disks: nvme:1G nvme:3G
 # timeout: 400
-. tests/guest/lib.sh
-. tests/programs/lib.sh
+. tests/lib/case.sh
 programs loopdev pattern logreplay
 
 disk=$(the_disk 1)
@@ -17,11 +16,6 @@ carve "$(the_disk 2)" looked 800 400
 # an empty disk, over and over again
 echo "0 $(sectors /dev/mapper/below) zero" | dmsetup create empty
 later dm_remove empty
-
-# overlay NAME BELOW CHANGES - what is BELOW, with changes that go elsewhere
-overlay() {
-	echo "0 $(sectors "/dev/mapper/$2") snapshot /dev/mapper/$2 /dev/mapper/$3 N 16" | dmsetup create "$1"
-}
 
 mark() {
 	dmsetup message logged 0 mark "$1"
@@ -74,14 +68,14 @@ for pair in ext4:direct xfs:buffered; do
 	done
 
 	# Of all that happened since "begin", the log up to each mark has what had been made durable, in the image.
-	overlay replayed empty replay
+	dm_snapshot replayed empty replay
 	from=0
 	for step in "synced 1 0 1M" "dsync 2 1M 64k" "buffered 3 2M 64k" "end 4 3M 64k"; do
 		read -r name seed at size <<<"$step"
 		to=$(awk -v name="$name" '/ mark / && $NF == name { print $1 }' "$WORK/log")
 		logreplay run /dev/mapper/log /dev/mapper/replayed "$from" "$to" >"$WORK/out"
 		from=$to
-		overlay look replayed looked
+		dm_snapshot look replayed looked
 		mount /dev/mapper/look "$WORK/$fs"
 		check "$fs $how: $name: the data is there after a power cut" \
 			pattern check -b 64k -s "$seed" -o "$at" "$image" "$size"

@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: pages that the device's own page cache writes back are written to the image many at a time, each where it belongs, and nothing between those that are not next to each other; if the disk fails one of them, the others are written all the same
 # modes: side-by-side
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/guard.sh
+. tests/lib/case.sh
 programs loopdev pattern
 
 # What is mapped is the disk's to merge.

@@ -6,9 +6,7 @@
 # memory: 6G
 # timeout: 600
 # debug: no
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/guard.sh
+. tests/lib/guard.sh
 programs loopdev bigio
 
 huge=/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages

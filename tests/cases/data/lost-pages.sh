@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: when the disk fails while the driver writes back the image's dirty pages for a reason of its own, the device's next flush fails: it doesn't call durable what is lost
 # modes: side-by-side
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/guard.sh
+. tests/lib/guard.sh
 programs loopdev pattern
 
 # table TARGET... - the disk below is that from now on

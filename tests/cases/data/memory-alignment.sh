@@ -4,8 +4,7 @@
 # modes: side-by-side
 # machines: stable-side-by-side
 # timeout: 400
-. tests/guest/lib.sh
-. tests/programs/lib.sh
+. tests/lib/case.sh
 programs loopdev memalign
 
 for fs in ext4 btrfs; do

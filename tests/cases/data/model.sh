@@ -3,8 +3,7 @@
 # shows: random operations on a device, its image direct and buffered, at every sector size, agree with a model byte for byte
 # modes: side-by-side
 # timeout: 400
-. tests/guest/lib.sh
-. tests/programs/lib.sh
+. tests/lib/case.sh
 programs loopdev devfsx
 seed
 

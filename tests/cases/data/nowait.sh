@@ -3,8 +3,7 @@
 # shows: whoever asks not to wait (RWF_NOWAIT, io_uring) gets right data or EAGAIN and is never put to sleep, however slow the image's disk, image sparse or full, direct or buffered
 # modes: side-by-side
 # timeout: 400
-. tests/guest/lib.sh
-. tests/programs/lib.sh
+. tests/lib/case.sh
 programs loopdev nowait pattern
 
 # What udev has read is in the device's page cache, where writes that may not wait are sent away by the kernel.
@@ -36,7 +35,7 @@ for kind in full sparse; do
 			uncached "$dev"
 			out=$(nowait ring "$dev" "$(more 1000)" "$depth")
 			echo "io_uring: $out"
-			if ours; then
+			if ! in_tree; then
 				matches "no submission sleeps" "$out" "* slept=$most *"
 				matches "io_uring needs no helper threads" "$out" "* helpers=0"
 			fi

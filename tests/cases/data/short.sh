@@ -4,9 +4,7 @@
 # modes: side-by-side
 # machines: stable-side-by-side
 # module: debug
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/debug.sh
+. tests/lib/case.sh
 programs loopdev pattern ackio
 seed
 

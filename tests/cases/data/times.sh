@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: an image that is written to gets a new mtime, as backups and rsync need it: mapped, by the next flush (by the one after that if its file system is frozen), by the detach, though the file system was frozen when mapping was turned off, and when an epoch ends; through the file system, by the next flush. One that is only read keeps the old
 # modes: side-by-side
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/guard.sh
+. tests/lib/guard.sh
 programs loopdev pattern
 
 # old_image - $image, as if it had not been written to for long

@@ -3,8 +3,7 @@
 # shows: whatever the image's owner, another user and a container's root do through every kind of descriptor of it, obtained before the attach and after (modes 0 to 3, O_PATH, /proc/self/fd, SCM_RIGHTS, io_uring, overlays), the device reads nothing of others, nothing of it lands in others' files, and what it was given stays
 # modes: side-by-side
 # timeout: 500
-. tests/guest/lib.sh
-. tests/programs/lib.sh
+. tests/lib/case.sh
 programs loopdev adversary
 seed
 

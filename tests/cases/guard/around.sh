@@ -5,9 +5,7 @@
 # machines: stable-side-by-side
 # cpus: 2
 # timeout: 600
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/guard.sh
+. tests/lib/guard.sh
 programs loopdev pattern other keeper
 
 # stays_mapped WHAT COMMAND... - and is of use

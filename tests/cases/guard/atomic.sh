@@ -4,9 +4,7 @@
 # modes: side-by-side
 # machines: stable-side-by-side lts-side-by-side
 # timeout: 400
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/guard.sh
+. tests/lib/guard.sh
 programs loopdev pattern other
 
 fs=xfs
@@ -89,5 +87,5 @@ end_fs
 
 # As soon as this says otherwise, docs/safety.md has to
 carve "$disk" plain 400 400
-is "xfs by itself" "$(tests/programs/xfs-atomic.sh /dev/mapper/plain | tail -n 1)" \
+is "xfs by itself" "$(tests/lib/xfs-atomic.sh /dev/mapper/plain | tail -n 1)" \
 	"another file has been written to"

@@ -4,9 +4,7 @@
 # modes: side-by-side
 # machines: lts-side-by-side
 # timeout: 400
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/guard.sh
+. tests/lib/guard.sh
 programs loopdev pattern keeper
 
 carve "$(the_disk 1)" below 0 64

@@ -3,9 +3,7 @@
 # shows: a write of which the front goes into a hole, through the file system, and the rest is mapped ends while somebody changes the image's blocks: the rest doesn't wait for the front, which waits for the change, which waits for the rest
 # modes: side-by-side
 # machines: stable-side-by-side
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/guard.sh
+. tests/lib/guard.sh
 programs loopdev pattern
 
 # ended PID...

@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: what a write to a hole has allocated is mapped once the file system has made that durable: before then, what is written there with FUA would be lost with the power
 # modes: side-by-side
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/guard.sh
+. tests/lib/guard.sh
 programs loopdev pattern
 
 for fs in ext4 xfs; do

@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: when the file system below is shut down while the map is being filled, the fill doesn't call its fsync again and again
 # modes: side-by-side
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/guard.sh
+. tests/lib/guard.sh
 programs loopdev pattern
 
 begin_tracing

@@ -4,9 +4,7 @@
 # modes: side-by-side
 # machines: stable-side-by-side lts-side-by-side
 # timeout: 400
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/guard.sh
+. tests/lib/guard.sh
 programs loopdev pattern other keeper
 
 # <linux/fs.h>: FS_XFLAG_IMMUTABLE, FS_XFLAG_APPEND

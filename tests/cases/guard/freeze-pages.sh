@@ -4,14 +4,11 @@
 # modes: side-by-side
 # cpus: 2
 # timeout: 240
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/debug.sh
+. tests/lib/guard.sh
 
 # With room for one worker, one that waits is enough
 later load_module "$MODULE_FILE"
 load_module "$MODULE_FILE" hw_queue_depth=1
-. tests/guest/guard.sh
 programs loopdev pattern uncounted
 
 for fs in ext4 xfs; do

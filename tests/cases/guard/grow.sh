@@ -4,11 +4,8 @@
 # modes: side-by-side
 # cpus: 2
 # module: debug
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/debug.sh
+. tests/lib/guard.sh
 load_debug
-. tests/guest/guard.sh
 programs loopdev pattern
 
 # write_on OFFSET - blocks in holes, as soon as the device is as large

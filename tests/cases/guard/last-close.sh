@@ -4,9 +4,7 @@
 # machines: lts-side-by-side stable-side-by-side
 # cpus: 2
 # timeout: 400
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/guard.sh
+. tests/lib/guard.sh
 programs loopdev pattern
 
 # The guard's background work is in an fsync, or before it

@@ -3,9 +3,7 @@
 # shows: who has detached a device that was written to finds everything let go of, at once: a file system that was unmounted lazily is unmounted, and the module can be unloaded, even if they leave a worker no CPU. They wait for nobody else's files
 # modes: side-by-side
 # timeout: 300
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/guard.sh
+. tests/lib/guard.sh
 programs loopdev pattern
 
 # write_mapped - so that the guard has something left to do: the times

@@ -5,10 +5,7 @@
 # machines: stable-side-by-side
 # timeout: 400
 # debug: no
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/guard.sh
-. tests/guest/nfs.sh
+. tests/lib/guard.sh
 programs loopdev pattern other keeper
 
 ready_nfsd

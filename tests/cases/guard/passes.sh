@@ -5,9 +5,7 @@
 # machines: stable-side-by-side
 # debug: no
 # timeout: 400
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/guard.sh
+. tests/lib/guard.sh
 programs loopdev pattern
 
 disk=$(the_disk 1)

@@ -3,9 +3,7 @@
 # shows: a read of a mapped device that is to be polled for, and is not, holds up nobody: not who changes the image's blocks, not a discard, not the end of mapping
 # modes: side-by-side
 # timeout: 240
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/guard.sh
+. tests/lib/guard.sh
 programs loopdev pattern other
 
 disk=$(the_disk 1)

@@ -4,9 +4,7 @@
 # modes: side-by-side
 # machines: stable-side-by-side
 # disks: nvme:1100G
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/guard.sh
+. tests/lib/guard.sh
 programs loopdev pattern
 
 # What a fill may take; the image has thirty times as many chunks of 4 MiB, and more

@@ -4,9 +4,7 @@
 # modes: side-by-side
 # machines: stable-side-by-side
 # debug: no
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/guard.sh
+. tests/lib/guard.sh
 programs loopdev pattern
 
 remove_disk() {

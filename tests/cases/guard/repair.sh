@@ -6,9 +6,7 @@
 # cpus: 2
 # debug: no
 # timeout: 400
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/guard.sh
+. tests/lib/guard.sh
 programs loopdev pattern keeper
 
 # where - the blocks of the image; opens it

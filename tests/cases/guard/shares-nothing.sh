@@ -5,9 +5,7 @@
 # machines: stable-side-by-side
 # debug: no
 # timeout: 300
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/guard.sh
+. tests/lib/guard.sh
 programs loopdev pattern
 
 begin_tracing
@@ -51,8 +49,8 @@ echo "$number: the device: $device_size bytes at $device; its image: $image_size
 
 # snapshot NAME
 snapshot() {
-	python3 tests/guest/kmem.py "$device" "$device_size" >"$WORK/device.$1"
-	python3 tests/guest/kmem.py "$image" "$image_size" >"$WORK/image.$1"
+	python3 tests/lib/kmem.py "$device" "$device_size" >"$WORK/device.$1"
+	python3 tests/lib/kmem.py "$image" "$image_size" >"$WORK/image.$1"
 }
 
 # One write says that the file's times are due; from then on nothing is said anew.

@@ -4,9 +4,7 @@
 # modes: side-by-side
 # machines: lts-side-by-side
 # timeout: 400
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/guard.sh
+. tests/lib/guard.sh
 programs loopdev pattern
 
 # works WHAT - an image is mapped, writes arrive, the file next to it is as it was

@@ -5,9 +5,7 @@
 # machines: stable-side-by-side
 # cpus: 2
 # timeout: 400
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/guard.sh
+. tests/lib/guard.sh
 programs loopdev pattern devfsx
 seed
 

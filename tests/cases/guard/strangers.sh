@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: whoever may not change an image, and tries to change its mode, times or owner by path, doesn't keep it from being mapped
 # modes: side-by-side
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/guard.sh
+. tests/lib/guard.sh
 programs loopdev pattern
 
 # as_nobody COMMAND... - fails, for it may not

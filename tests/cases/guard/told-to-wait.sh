@@ -4,9 +4,7 @@
 # kernels: stable
 # modes: side-by-side
 # timeout: 240
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/guard.sh
+. tests/lib/guard.sh
 programs loopdev pattern uncounted
 
 fs=xfs

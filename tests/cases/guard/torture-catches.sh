@@ -6,9 +6,7 @@
 # module: debug
 # debug: no
 # timeout: 1500
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/programs/torture.sh
+. tests/lib/torture.sh
 programs torture
 seed
 

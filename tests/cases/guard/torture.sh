@@ -4,9 +4,7 @@
 # modes: side-by-side
 # cpus: 2
 # timeout: 600
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/programs/torture.sh
+. tests/lib/torture.sh
 programs torture
 seed
 

@@ -3,9 +3,7 @@
 # shows: the tracepoints say when an epoch begins, is broken, has drained and is paused, in that order and with the device and the epoch, and which path each I/O takes
 # modes: side-by-side
 # machines: stable-side-by-side
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/guard.sh
+. tests/lib/guard.sh
 programs loopdev pattern
 
 begin_tracing

@@ -3,9 +3,7 @@
 # shows: while a mapped write hangs in the disk a discard waits for it, and so does the end of mapping, which comes while the discard waits; a freeze of the file system waits, too
 # modes: side-by-side
 # machines: stable-side-by-side
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/guard.sh
+. tests/lib/guard.sh
 programs loopdev pattern
 
 # begin_hanging SEED - a mapped write of the first 64k, of which the disk isn't

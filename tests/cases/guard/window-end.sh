@@ -6,11 +6,8 @@
 # cpus: 2
 # module: debug
 # timeout: 120
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/debug.sh
+. tests/lib/guard.sh
 load_debug
-. tests/guest/guard.sh
 programs loopdev pattern
 
 # read_in_window - across many extents, none of which has ended

@@ -5,11 +5,8 @@
 # modes: side-by-side
 # machines: stable-side-by-side
 # module: debug
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/debug.sh
+. tests/lib/guard.sh
 load_debug
-. tests/guest/guard.sh
 programs loopdev pattern
 
 for fs in ext4 xfs; do

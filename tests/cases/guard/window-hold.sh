@@ -6,11 +6,8 @@
 # cpus: 2
 # module: debug
 # timeout: 400
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/debug.sh
+. tests/lib/guard.sh
 load_debug
-. tests/guest/guard.sh
 programs loopdev pattern exchange
 
 exchange_ended() {

@@ -5,11 +5,8 @@
 # machines: stable-side-by-side
 # module: debug
 # timeout: 120
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/debug.sh
+. tests/lib/guard.sh
 load_debug
-. tests/guest/guard.sh
 programs loopdev pattern other
 
 # meanwhile - an opener, once the pause of a discard is about to end

@@ -5,11 +5,8 @@
 # cpus: 2
 # module: debug
 # timeout: 120
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/debug.sh
+. tests/lib/guard.sh
 load_debug
-. tests/guest/guard.sh
 programs loopdev pattern uncounted
 
 # write_in_window SEED - that finds no page of the image, and isn't on the disk

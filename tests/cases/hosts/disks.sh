@@ -5,9 +5,7 @@
 # machines: lts-side-by-side stable-drop-in
 # timeout: 900
 # debug: no
-. tests/guest/lib.sh
-. tests/guest/images.sh
-. tests/guest/hosts.sh
+. tests/lib/hosts.sh
 
 # on_disks HOST TYPE CONFIG-OPTION MOUNT-OPTIONS MKFS...
 on_disks() {

@@ -5,10 +5,7 @@
 # machines: lts-side-by-side stable-drop-in
 # timeout: 900
 # debug: no
-. tests/guest/lib.sh
-. tests/guest/images.sh
-. tests/guest/hosts.sh
-. tests/guest/nfs.sh
+. tests/lib/hosts.sh
 
 noise "$WORK/noise" 2
 ip link set lo up

@@ -5,9 +5,7 @@
 # machines: lts-side-by-side stable-drop-in
 # timeout: 600
 # debug: no
-. tests/guest/lib.sh
-. tests/guest/images.sh
-. tests/guest/hosts.sh
+. tests/lib/hosts.sh
 
 noise "$WORK/noise" 1
 # What can be compressed is

@@ -5,10 +5,7 @@
 # machines: lts-side-by-side stable-drop-in
 # timeout: 900
 # debug: no
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/images.sh
-. tests/guest/hosts.sh
+. tests/lib/hosts.sh
 
 programs passthrough
 noise "$WORK/noise" 2

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: an image on btrfs holds what its device was given, and is served by direct I/O, with pages that don't change on the way
 # machines: lts-side-by-side stable-drop-in
-. tests/guest/lib.sh
-. tests/guest/images.sh
+. tests/lib/images.sh
 
 exercise_direct btrfs
 

@@ -5,9 +5,7 @@
 # machines: lts-side-by-side stable-drop-in
 # timeout: 900
 # debug: no
-. tests/guest/lib.sh
-. tests/guest/images.sh
-. tests/guest/cli.sh
+. tests/lib/images.sh
 
 # KIND SECTORS MEGABYTES: what it is, the sectors of the disk on which it is
 # made, and its size

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: devices on devices without file systems between; a cycle is refused
 # machines: lts-drop-in
-. tests/guest/lib.sh
-. tests/guest/images.sh
+. tests/lib/images.sh
 
 image=$(mkimage 8M)
 device=$(attach "$image")

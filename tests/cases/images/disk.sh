@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: a disk and a partition as the image: direct I/O, same content, discard reaches it
 # machines: lts-side-by-side stable-drop-in
-. tests/guest/lib.sh
-. tests/guest/images.sh
+. tests/lib/images.sh
 
 disk=${DISKS%% *}
 device=$(attach --size-limit 12M "$disk")

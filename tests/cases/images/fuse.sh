@@ -2,10 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: an image on a FUSE file system holds what its device was given, and what was written with FUA is on the disk
 # machines: lts-side-by-side
-. tests/guest/lib.sh
-. tests/guest/images.sh
-. tests/programs/lib.sh
-. tests/guest/guard.sh
+. tests/lib/images.sh
+map_images
 
 begin_tracing
 on_disk ext4

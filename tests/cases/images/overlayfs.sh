@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: an image on overlayfs holds what its device was given; one from below is copied up
 # machines: lts-drop-in
-. tests/guest/lib.sh
-. tests/guest/images.sh
+. tests/lib/images.sh
 
 on_disk ext4
 mkdir "$MNT/lower" "$MNT/upper" "$MNT/work" "$WORK/merged"

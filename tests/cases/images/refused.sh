@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: where a file system says that it has direct I/O and refuses it (minix; overlayfs above one that has none), I/O is buffered, from the attach on, and no I/O fails; dio_reason says so, LOOP_SET_DIRECT_IO is refused. A disk that begins to refuse while it is in use is used on, and nothing is lost
 # machines: stable-side-by-side lts-drop-in
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/images.sh
+. tests/lib/images.sh
 
 # refuses WHAT IMAGE - and its device says so
 refuses() {

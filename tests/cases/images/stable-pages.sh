@@ -3,9 +3,7 @@
 # shows: a device asks its users for pages that stay as they are while they are written where direct I/O hands them to a file system that may checksum them (btrfs, any that isn't known) or to a disk that asks for it; not on ext4, xfs, f2fs, vfat, tmpfs and other disks, and not where I/O is buffered. LOOP_CHANGE_FD and LOOP_SET_DIRECT_IO decide it anew
 # modes: side-by-side
 # machines: stable-side-by-side
-. tests/guest/lib.sh
-. tests/guest/images.sh
-. tests/programs/lib.sh
+. tests/lib/images.sh
 programs loopdev
 
 # asks WHAT DEVICE 0|1

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: file systems on devices on files, eight levels deep, hold what was written at the top
 # machines: stable-side-by-side
-. tests/guest/lib.sh
-. tests/guest/images.sh
+. tests/lib/images.sh
 
 # A file system on the disk, a file on it, a device on that, one on the device; then again.
 on_disk ext4

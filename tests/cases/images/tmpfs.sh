@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: an image on tmpfs holds what its device was given
 # machines: stable-side-by-side
-. tests/guest/lib.sh
-. tests/guest/images.sh
+. tests/lib/images.sh
 
 exercise "$(mkimage 12M)"

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: an image on xfs holds what its device was given, and is served by direct I/O
 # machines: lts-drop-in stable-side-by-side
-. tests/guest/lib.sh
-. tests/guest/images.sh
+. tests/lib/images.sh
 
 exercise_direct xfs

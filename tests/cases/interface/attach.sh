@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: a file becomes a block device of its size, carries data, and is let go
 # machines: lts-side-by-side stable-drop-in
-. tests/guest/lib.sh
+. tests/lib/case.sh
 
 image=$(mkimage 8M)
 device=$(attach "$image")

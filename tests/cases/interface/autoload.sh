@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: loop.ko carries the aliases by which it loads on demand, and both load by modprobe
 # modes: side-by-side drop-in
-. tests/guest/lib.sh
+. tests/lib/case.sh
 
 aliases=$(modinfo -F alias "$MODULE_FILE" | sort | xargs)
 case $DRIVER_MODE in

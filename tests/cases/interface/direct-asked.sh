@@ -3,7 +3,7 @@
 # shows: with direct=asked, I/O is direct where it is asked for (LO_FLAGS_DIRECT_IO, O_DIRECT, LOOP_SET_DIRECT_IO) and buffered elsewhere, as on the in-tree driver, and sectors are of 512 bytes; with direct=always, wherever it can be, until it is turned off
 # modes: side-by-side drop-in
 # machines: lts-side-by-side stable-drop-in
-. tests/guest/lib.sh
+. tests/lib/case.sh
 
 parameter=/sys/module/$MODULE/parameters/direct
 

@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: /sys/block/*/stat counts the flushes of a device, mapped, through the file system and buffered, as it counts those of the in-tree driver
 # modes: side-by-side
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/guard.sh
+. tests/lib/guard.sh
 
 # flushes DEVICE - the 16th column: Documentation/block/stat.rst
 flushes() {

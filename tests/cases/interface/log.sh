@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: what fails on a device is in the kernel's log in the words of the in-tree driver and the block layer: a partition scan, a read, a read that is mapped, an operation that the image's file system can't do
 # modes: side-by-side
-. tests/guest/lib.sh
+. tests/lib/case.sh
 
 modprobe loop
 later rmmod loop

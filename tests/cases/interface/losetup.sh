@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: the unmodified losetup attaches, lists, changes and detaches our devices in drop-in mode
 # modes: drop-in in-tree
-. tests/guest/lib.sh
+. tests/lib/case.sh
 
 # column COLUMN DEVICE - what losetup -l says of it
 column() {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: module parameters, unloading, and that nothing is left of an unloaded module
 # modes: side-by-side drop-in
-. tests/guest/lib.sh
+. tests/lib/case.sh
 
 unload() {
 	local i

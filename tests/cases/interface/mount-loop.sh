@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: mount -o loop, with offset and read-only, takes a device and umount gives it back
 # modes: drop-in in-tree
-. tests/guest/lib.sh
+. tests/lib/case.sh
 
 image=$(mkimage 32M)
 mkfs.ext4 -q "$image"

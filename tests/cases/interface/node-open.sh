@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: opening a dead device node makes the device, where the kernel still does that
 # machines: lts-side-by-side stable-drop-in
-. tests/guest/lib.sh
+. tests/lib/case.sh
 
 config=/boot/config-$(uname -r)
 [ -e "$config" ] || config=/lib/modules/$(uname -r)/config
@@ -18,7 +18,7 @@ major=$(awk -v name="$PREFIX" '/^Block/ { block = 1 } block && $2 == name { prin
 matches "the major number" "$major" "[0-9]*"
 [ "$PREFIX" = floop ] || is "it is loop's" "$major" 7
 
-later sh -c "python3 tests/guest/loopctl.py remove 77 2>/dev/null || true"
+later sh -c "python3 tests/lib/loopctl.py remove 77 2>/dev/null || true"
 mknod "$WORK/node" b "$major" 77
 if [ "$autoload" = there ]; then
 	check "opening the node" dd if="$WORK/node" of=/dev/null count=1

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: partition scan: GPT and MBR partitions become devices that carry file systems
 # machines: lts-side-by-side stable-drop-in
-. tests/guest/lib.sh
+. tests/lib/case.sh
 
 # scanned DEVICE - udev reads the table once more when a writer closes the disk: wait for that
 scanned() {

@@ -3,7 +3,7 @@
 # shows: sectors are of 512 bytes, but for content that is known to have been made for what direct I/O to the image takes, or if direct I/O is asked for; what was written in sectors of one size is found again, and a blank image stays in 512. An image that xfs has shared blocks of keeps the disk's own sectors
 # modes: side-by-side drop-in
 # machines: stable-side-by-side
-. tests/guest/lib.sh
+. tests/lib/case.sh
 
 # has DEVICE SECTOR-SIZE DIRECT REASON - and lets go of it
 has() {

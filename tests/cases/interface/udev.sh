@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: udev links our devices by sequence number and by what is on them, and drops the links again
 # modes: drop-in in-tree
-. tests/guest/lib.sh
+. tests/lib/case.sh
 
 # links DEVICE DIRECTORY - those below /dev/disk/DIRECTORY that lead to it
 links() {

@@ -7,8 +7,7 @@
 # disks: nvme:4G
 # memory: 512M
 # timeout: 400
-. tests/guest/lib.sh
-. tests/programs/lib.sh
+. tests/lib/case.sh
 programs loopdev pattern
 
 # What generic/590 and generic/361 of fstests met: a disk that is far slower than memory

@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: io.max works on a device, and io.cost is refused for it
 # modes: side-by-side
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/cgroups.sh
+. tests/lib/cgroups.sh
 programs loopdev pattern
 
 mount_cgroups

@@ -4,9 +4,7 @@
 # modes: side-by-side
 # machines: stable-side-by-side
 # timeout: 400
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/cgroups.sh
+. tests/lib/cgroups.sh
 programs loopdev pattern
 
 # io_of GROUP rbytes|wbytes - of the disk

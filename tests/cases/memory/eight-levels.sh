@@ -7,8 +7,7 @@
 # memory: 512M
 # disks: nvme:4G
 # timeout: 400
-. tests/guest/lib.sh
-. tests/programs/lib.sh
+. tests/lib/case.sh
 programs loopdev pattern hog
 
 levels=8

@@ -3,9 +3,7 @@
 # shows: the kernel takes an io.latency target for a device, and the log says, once it is used, that it has no effect
 # modes: side-by-side
 # debug: only
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/cgroups.sh
+. tests/lib/cgroups.sh
 programs loopdev pattern
 
 mount_cgroups

@@ -4,8 +4,7 @@
 # modes: side-by-side
 # debug: only
 # timeout: 400
-. tests/guest/lib.sh
-. tests/programs/lib.sh
+. tests/lib/case.sh
 programs loopdev devfsx failnth
 
 leaks=/sys/kernel/debug/kmemleak

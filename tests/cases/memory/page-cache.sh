@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: as long as a file is the image of a device, or of two, or since LOOP_CHANGE_FD, memory for its page cache is asked for without I/O and without the file system; before and afterwards as for any file
 # modes: side-by-side
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/guard.sh
+. tests/lib/case.sh
 programs loopdev
 
 # What the mask is about is the page cache alone.

@@ -4,10 +4,7 @@
 # modes: side-by-side
 # machines: stable-side-by-side
 # timeout: 400
-. tests/guest/lib.sh
-. tests/programs/lib.sh
-. tests/guest/cgroups.sh
-. tests/guest/debug.sh
+. tests/lib/cgroups.sh
 
 # As few workers as two waiting readers take
 later load_module "$MODULE_FILE"

@@ -5,8 +5,7 @@
 # timeout: 400
 # kernels: stable
 # modes: side-by-side
-. tests/guest/lib.sh
-. tests/programs/power.sh
+. tests/lib/power.sh
 
 power_disks
 

@@ -5,8 +5,7 @@
 # machines: stable-side-by-side
 # disks: nvme:1G nvme:3G
 # timeout: 400
-. tests/guest/lib.sh
-. tests/programs/power.sh
+. tests/lib/power.sh
 
 seed
 power_disks

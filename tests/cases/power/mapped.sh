@@ -4,8 +4,7 @@
 # modes: side-by-side
 # disks: nvme:1G nvme:3G
 # timeout: 400
-. tests/guest/lib.sh
-. tests/programs/power.sh
+. tests/lib/power.sh
 
 # Who opens the image ends the map, and it comes back. A discard takes blocks out
 # of it, which a later write allocates anew.

@@ -5,8 +5,7 @@
 # timeout: 400
 # kernels: stable
 # modes: side-by-side
-. tests/guest/lib.sh
-. tests/programs/power.sh
+. tests/lib/power.sh
 
 seed
 power_disks
@@ -17,7 +16,7 @@ for ((n = 0; n < $(more 1); n++)); do
 		# What is torn at one point must not be there at the next one: each begins from the start.
 		power_points 3 >"$WORK/torn"
 		while read -r to kind mark; do
-			overlay torn base written
+			dm_snapshot torn base written
 			logreplay -t $((SEED + n + to)) run /dev/mapper/log /dev/mapper/torn 0 "$to"
 			status=0
 			power_look torn "$below" "$above" "$how" "$mark" $((SEED + n)) >"$WORK/look" 2>&1 || status=$?

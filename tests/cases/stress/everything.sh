@@ -5,8 +5,7 @@
 # machines: stable-side-by-side
 # cpus: 2
 # timeout: 400
-. tests/guest/lib.sh
-. tests/programs/lib.sh
+. tests/lib/case.sh
 programs loopdev stress devfsx
 seed
 
@@ -38,5 +37,5 @@ for _ in 1 2 3 4 5 6 7 8 9 10; do
 done
 [ ! -e "/sys/module/$MODULE" ] || fail "the module cannot be removed"
 echo "ok: the module is removed"
-if ours; then insmod "$MODULE_FILE"; else modprobe "$MODULE"; fi
+if in_tree; then modprobe "$MODULE"; else insmod "$MODULE_FILE"; fi
 wait_until 10 test -e "$CTL"

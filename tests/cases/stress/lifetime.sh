@@ -7,8 +7,7 @@
 # cpus: 2
 # module: debug
 # timeout: 500
-. tests/guest/lib.sh
-. tests/programs/lib.sh
+. tests/lib/case.sh
 programs stress refuse
 seed
 chmod 711 "$WORK"

@@ -4,8 +4,7 @@
 # kernels: stable
 # modes: side-by-side
 # timeout: 400
-. tests/guest/lib.sh
-. tests/programs/lib.sh
+. tests/lib/case.sh
 programs many
 
 devices=${DEVICES:-$(more 1000 200)}

@@ -5,8 +5,7 @@
 # machines: stable-side-by-side
 # init: systemd
 # timeout: 300
-. tests/guest/lib.sh
-. tests/guest/users.sh
+. tests/lib/users.sh
 
 disk=${DISKS%% *}
 host=/srv/host

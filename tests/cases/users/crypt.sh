@@ -3,8 +3,7 @@
 # shows: cryptsetup, veritysetup and systemd-cryptsetup on a device, and on a file that they attach themselves
 # modes: drop-in in-tree
 # init: systemd
-. tests/guest/lib.sh
-. tests/guest/users.sh
+. tests/lib/users.sh
 
 echo -n "a pass phrase" >"$WORK/key"
 chmod 600 "$WORK/key"

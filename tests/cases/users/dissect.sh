@@ -4,8 +4,7 @@
 # modes: drop-in in-tree
 # machines: stable-drop-in stable-in-tree
 # init: systemd
-. tests/guest/lib.sh
-. tests/guest/users.sh
+. tests/lib/users.sh
 
 tree "$WORK/system"
 image=$(os_image "$WORK/system")

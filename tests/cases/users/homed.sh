@@ -4,8 +4,7 @@
 # modes: drop-in in-tree
 # machines: stable-drop-in stable-in-tree
 # init: systemd
-. tests/guest/lib.sh
-. tests/guest/users.sh
+. tests/lib/users.sh
 
 image=/home/ada.home
 export PASSWORD='a long pass phrase 1843' NEWPASSWORD='a long pass phrase 1843'

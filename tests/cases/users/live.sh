@@ -4,8 +4,7 @@
 # modes: drop-in in-tree
 # init: systemd
 # timeout: 300
-. tests/guest/lib.sh
-. tests/guest/users.sh
+. tests/lib/users.sh
 
 disk=${DISKS%% *}
 case $BOOT in

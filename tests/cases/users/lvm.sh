@@ -3,8 +3,7 @@
 # shows: LVM on two devices: a volume, a move from one to the other, and activation on other devices
 # modes: drop-in in-tree
 # init: systemd
-. tests/guest/lib.sh
-. tests/guest/users.sh
+. tests/lib/users.sh
 
 first=$(mkimage 128M)
 second=$(mkimage 128M)

@@ -4,8 +4,7 @@
 # modes: drop-in in-tree
 # init: systemd
 # timeout: 300
-. tests/guest/lib.sh
-. tests/guest/users.sh
+. tests/lib/users.sh
 
 disk=${DISKS%% *}
 host=/srv/host
@@ -23,10 +22,10 @@ clean_boot() {
 }
 
 undo() {
-	umount -q /srv/image /srv/other /srv/root $host || true
+	umount -q /srv/image /srv/other /srv/root "$host" || true
 	: >/etc/fstab
 	systemctl daemon-reload
-	rm -f $root_image
+	rm -f "$root_image"
 }
 later undo
 

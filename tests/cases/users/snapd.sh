@@ -4,8 +4,7 @@
 # modes: drop-in in-tree
 # machines: stable-drop-in stable-in-tree
 # init: systemd
-. tests/guest/lib.sh
-. tests/guest/users.sh
+. tests/lib/users.sh
 
 # A base, for it needs no other snap: there is no store here.
 mkdir -p "$WORK/snap/meta"

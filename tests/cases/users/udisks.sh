@@ -3,8 +3,7 @@
 # shows: udisksctl sets up an image, mounts its partition and deletes the device
 # modes: drop-in in-tree
 # init: systemd
-. tests/guest/lib.sh
-. tests/guest/users.sh
+. tests/lib/users.sh
 
 tree "$WORK/system"
 image=$(os_image "$WORK/system")

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# For cases that export files by NFS: `. tests/guest/nfs.sh` after lib.sh.
+# Files that are exported by NFS.
+[ -z "${NFS_SH-}" ] || return 0
+NFS_SH=1
+# shellcheck source=/dev/null
+. tests/lib/case.sh
 
 stop_nfsd() {
 	exportfs -au
@@ -8,7 +12,8 @@ stop_nfsd() {
 	killall -q nfsdcld rpc.mountd rpcbind
 }
 
-# ready_nfsd - all but nfsd's own threads (rpc.nfsd N), until the end of the case
+# ready_nfsd - all but nfsd's own threads (rpc.nfsd N), until the end of the
+# case
 ready_nfsd() {
 	ip link set lo up
 	modprobe nfsd

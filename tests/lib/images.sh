@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash
-# For the cases in images/: `. tests/guest/images.sh` after lib.sh.
+# Images on every kind of file system and device.
+[ -z "${IMAGES_SH-}" ] || return 0
+IMAGES_SH=1
+. tests/lib/case.sh
 
 # is_direct DEVICE 0|1 - and what is said about it agrees
 is_direct() {
 	is "direct I/O" "$(dio "$1")" "$2"
-	[ "$DRIVER_MODE" != in-tree ] || return 0
+	! in_tree || return 0
 	if [ "$2" = 1 ]; then
 		is "what is said about it" "$(attr "$1" loop/dio_reason)" direct
 	else
@@ -13,7 +16,8 @@ is_direct() {
 	fi
 }
 
-# put FILE MEGABYTE COUNT TARGET [DD-OPTION]... - the file's beginning at that place of the target
+# put FILE MEGABYTE COUNT TARGET [DD-OPTION]... - the file's beginning at that
+# place of the target
 put() {
 	dd if="$1" of="$4" bs=64k seek=$(($2 * 16)) count=$(($3 * 16)) conv=notrunc status=none "${@:5}"
 }
@@ -23,9 +27,10 @@ blocks() {
 	stat -c %b "$1"
 }
 
-# exercise IMAGE [PUNCHES] - an empty image of 12M. Write, overwrite, discard and flush through
-# its device, and see that the device and the file hold the same as a model in memory that got
-# the same. PUNCHES: yes if a discard must free the file's blocks, "no" if it need not
+# exercise IMAGE [PUNCHES] - an empty image of 12M. Write, overwrite, discard
+# and flush through its device, and see that the device and the file hold the
+# same as a model in memory that got the same. PUNCHES: yes if a discard must
+# free the file's blocks, "no" if it need not
 exercise() {
 	local image=$1 punches=${2-yes} model=$WORK/model device before direct
 	truncate -s 0 "$model"
@@ -60,7 +65,8 @@ exercise() {
 		echo "ok: the discard freed blocks of the file"
 	fi
 
-	# A sector alone, where sectors are smaller than the file system's blocks.
+	# A sector alone, where sectors are smaller than the file system's
+	# blocks.
 	dd if="$WORK/other" of="$device" bs="$(attr "$device" queue/logical_block_size)" count=1 seek=3 \
 		oflag=direct conv=notrunc status=none
 	dd if="$WORK/other" of="$model" bs="$(attr "$device" queue/logical_block_size)" count=1 seek=3 \
@@ -76,7 +82,8 @@ exercise() {
 	check "the file is still as the model" cmp "$image" "$model"
 }
 
-# exercise_direct FS - an image on that file system, and direct I/O where it is asked for
+# exercise_direct FS - an image on that file system, and direct I/O where it is
+# asked for
 exercise_direct() {
 	local device
 	on_disk "$1"
@@ -87,8 +94,9 @@ exercise_direct() {
 	detach "$device"
 }
 
-# passes_on DEVICE IMAGE MEGABYTE - what is written at that place of the device, 4M, gets to the
-# image, however much is between them, and a discard does. Leaves what it wrote in $WORK/noise
+# passes_on DEVICE IMAGE MEGABYTE - what is written at that place of the device,
+# 4M, gets to the image, however much is between them, and a discard does.
+# Leaves what it wrote in $WORK/noise
 passes_on() {
 	local device=$1 image=$2 at=$3
 	noise "$WORK/noise" 4
@@ -100,27 +108,4 @@ passes_on() {
 	check "discard" blkdiscard -o $((at + 1))M -l 1M "$device"
 	check "discarded is zero" cmp -n 1M -i $((at + 1))M:0 "$device" /dev/zero
 	check "in the image, too" cmp -n 1M -i $((at + 1))M:0 "$image" /dev/zero
-}
-
-# ram_disk NAME SECTOR-SIZE MEGABYTES - until end_disk NAME, or the end of the case: $DISK
-ram_disk() {
-	local folder=/sys/kernel/config/nullb/$1 setting
-	modprobe null_blk nr_devices=0
-	[ -e "${folder%/*}" ] || mount_at configfs /sys/kernel/config -t configfs
-	later end_disk "$1"
-	mkdir "$folder"
-	for setting in "size=$3" "blocksize=$2" memory_backed=1 discard=1 power=1; do
-		echo "${setting#*=}" >"$folder/${setting%=*}"
-	done
-	udev_settle
-	# Older kernels number them.
-	DISK=/dev/$1
-	[ -b "$DISK" ] || DISK=/dev/nullb$(<"$folder/index")
-	is "a disk in memory: its sectors" "$(attr "$DISK" queue/logical_block_size)" "$2"
-}
-
-# end_disk NAME - if it is there
-end_disk() {
-	local folder=/sys/kernel/config/nullb/$1
-	[ ! -e "$folder" ] || rmdir "$folder"
 }

@@ -4,14 +4,15 @@
 # blocks: docs/safety.md, "A hole of xfs's own". The DISK (320 MiB or more of it) is made anew. Exit status 1: it did; 0: it
 # didn't. In the test machine:
 #
-#   ./vm --no-module --disk nvme:1G -- tests/programs/xfs-atomic.sh /dev/nvme0n1
+#   ./vm --no-module --disk nvme:1G -- tests/lib/xfs-atomic.sh /dev/nvme0n1
 set -euo pipefail
 
 disk=$(realpath "${1:?which disk}")
 here=$(dirname "$0")
 out=${OUT:-$here/../../build/programs}
-make -s -C "$here" OUT="$(realpath -m "$out")" "$(realpath -m "$out")"/{other,pattern}
-PATH=$(realpath "$out"):$PATH
+out=$(realpath -m "$out")
+make -s -C "$here/../programs" OUT="$out" "$out"/{other,pattern}
+PATH=$out:$PATH
 mnt=$(mktemp -d)
 group=/sys/fs/cgroup/xfs-atomic
 

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# For cases about cgroups: `. tests/guest/cgroups.sh` after lib.sh.
+# Cgroups.
+[ -z "${CGROUPS_SH-}" ] || return 0
+CGROUPS_SH=1
+. tests/lib/case.sh
 
 CGROUPS=/sys/fs/cgroup
 

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash
-# For the cases in users/: `. tests/guest/users.sh` after lib.sh. They run on a
-# Debian system with systemd, without network. $WORK is on its root file system
-# (ext4), $BOOT is how many times the case has been run: 1, and one more after
-# each reboot_machine.
+# The programs of users. Their cases run on a Debian system with systemd,
+# without network. $WORK is on its root file system (ext4), $BOOT is how many
+# times the case has been run: 1, and one more after each reboot_machine.
+[ -z "${USERS_SH-}" ] || return 0
+USERS_SH=1
+. tests/lib/case.sh
 
 # Images are mapped there, as on users' machines.
-[ "$DRIVER_MODE" = in-tree ] || map_images
+map_images
 
 # ours DEVICE - the module under test serves it
 ours() {
-	[ "$DRIVER_MODE" != in-tree ] || return 0
+	! in_tree || return 0
 	is "the driver of $1" "$(attr "$1" loop/driver)" floop
 	echo "direct I/O: $(attr "$1" loop/dio_reason)"
 	echo "mapped: $(attr "$1" loop/mapped_reason)"

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# After tests/programs/lib.sh: what the cases that use the program torture share.
+# The program torture.
+[ -z "${TORTURE_SH-}" ] || return 0
+TORTURE_SH=1
+. tests/lib/case.sh
 
-# torture_begin FS DISK [-r] - a small file system with little room, and on it an image, attached: $DEV and $MNT/image
+# torture_begin FS DISK [-r] - a small file system with little room, and on it
+# an image, attached: $DEV and $MNT/image
 torture_begin() {
 	local fs=$1 disk=$2 free leave=$((120 << 20)) options=() sector=512
 	shift 2
@@ -26,7 +30,8 @@ torture_begin() {
 	DEV=$(loopdev attach -d -b $sector "$@" -s "${SIZE:-16m}" "$MNT/image")
 }
 
-# torture_end - all away; nothing is said of a file system that may have come to harm
+# torture_end - all away; nothing is said of a file system that may have come to
+# harm
 torture_end() {
 	detach "$DEV"
 	set_mapping 0

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash
-# For cases about the command floop: `. tests/guest/cli.sh` after lib.sh.
+# The command floop.
+[ -z "${CLI_SH-}" ] || return 0
+CLI_SH=1
+. tests/lib/case.sh
 
 : "${FLOOP:?}"
 # What the default driver calls itself here.
@@ -11,8 +14,9 @@ drop-in) SERVED_BY=floop-drop-in ;;
 esac
 export SERVED_BY
 
-# fields NAME - the values of all the fields of that name in the JSON on standard input, a line each
-# (what floop prints has each field on a line of its own; a JSON parser takes seconds to start here)
+# fields NAME - the values of all the fields of that name in the JSON on
+# standard input, a line each (what floop prints has each field on a line of its
+# own; a JSON parser takes seconds to start here)
 fields() {
 	sed -nE "s/^ *\"$1\": \"?([^\"]*[^\",])\"?,?\$/\1/p"
 }
@@ -27,15 +31,12 @@ devices() {
 	"$FLOOP" list --json | fields device | xargs
 }
 
-# ends_with CODE PATTERN ARG... - floop must end with this exit code, complaining like PATTERN
+# ends_with CODE PATTERN ARG... - floop must end with this exit code,
+# complaining like PATTERN
 ends_with() {
 	local code=$1 pattern=$2 out got=0
 	shift 2
 	out=$("$FLOOP" "$@" 2>&1 >/dev/null) || got=$?
 	is "exit code of floop $*" "$got" "$code"
 	matches "what it says" "$out" "$pattern"
-}
-
-gone() {
-	! bound "$1"
 }

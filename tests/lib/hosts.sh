@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash
-# For the cases in hosts/: `. tests/guest/hosts.sh` after lib.sh and images.sh.
-#
 # A host is a file system below an image. A case makes one after the other, on
 # disks in memory with sectors of 512 and of 4096 bytes. host() looks at each,
 # and end_hosts() compares what was found with the tables of docs/hosts.md.
+[ -z "${HOSTS_SH-}" ] || return 0
+HOSTS_SH=1
+. tests/lib/images.sh
+. tests/lib/nfs.sh
 
 map_images
 rows=$WORK/rows

@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# After tests/guest/lib.sh: what the power-cut cases share, beside tests/programs/lib.sh.
+# Power cuts.
 #
-# A file system's user (fsyncer) works on a file system on a device, whose image is on a file system on a disk that logs
-# every write in the order in which it became durable (dm-log-writes). Then the power fails, at any point of that log:
-# the disk is put together as it was then, everything is mounted again, and whoever was promised something looks.
-: "${DISKS:?}" "${WORK:?}"
-. tests/programs/lib.sh
+# A file system's user (fsyncer) works on a file system on a device, whose image
+# is on a file system on a disk that logs every write in the order in which it
+# became durable (dm-log-writes). Then the power fails, at any point of that
+# log: the disk is put together as it was then, everything is mounted again, and
+# whoever was promised something looks.
+[ -z "${POWER_SH-}" ] || return 0
+POWER_SH=1
+. tests/lib/case.sh
+
 programs loopdev fsyncer logreplay
 
-# the disk as it was before; and on the second disk: the log, what the run writes, what a look afterwards writes
+# the disk as it was before; and on the second disk: the log, what the run
+# writes, what a look afterwards writes
 power_disks() {
 	local size=512
 	carve "$(the_disk 1)" base 0 $size
@@ -19,12 +24,8 @@ power_disks() {
 	mkdir -p "$WORK/below" "$WORK/above"
 }
 
-# overlay NAME BASE COW - what is on BASE, with changes that go elsewhere
-overlay() {
-	echo "0 $(sectors "/dev/mapper/$2") snapshot /dev/mapper/$2 /dev/mapper/$3 N 16" | dmsetup create "$1"
-}
-
-# What goes on beside the work on the device, until it is killed; and what is asked of the device when the work is done.
+# What goes on beside the work on the device, until it is killed; and what is
+# asked of the device when the work is done.
 power_meanwhile() {
 	:
 }
@@ -33,7 +34,8 @@ power_afterwards() {
 	:
 }
 
-# power_run BELOW ABOVE HOW ROUNDS SEED [MOUNT-OPTION]... - leaves the log in /dev/mapper/log
+# power_run BELOW ABOVE HOW ROUNDS SEED [MOUNT-OPTION]... - leaves the log in
+# /dev/mapper/log
 power_run() {
 	local below=$1 above=$2 how=$3 rounds=$4 seed=$5 dev beside
 	shift 5
@@ -46,7 +48,7 @@ power_run() {
 	loopdev detach "$dev"
 	unmount "$WORK/below"
 
-	overlay run base written
+	dm_snapshot run base written
 	echo "0 $(sectors /dev/mapper/run) log-writes /dev/mapper/run /dev/mapper/log" | dmsetup create logged
 	mount -t "$below" "$@" /dev/mapper/logged "$WORK/below"
 	dev=$(loop_attach "$how" "$WORK/below/image")
@@ -66,10 +68,11 @@ power_run() {
 	awk '{ n[$2]++ } END { for (k in n) printf "%d %ss ", n[k], k; print "in the log" }' "$WORK/points"
 }
 
-# power_look DISK BELOW ABOVE HOW ROUNDS SEED - of the disk as it was when the power failed. 0: all as promised
+# power_look DISK BELOW ABOVE HOW ROUNDS SEED - of the disk as it was when the
+# power failed. 0: all as promised
 power_look() {
 	local below=$2 above=$3 how=$4 rounds=$5 seed=$6 dev bad=0
-	overlay look "$1" looked
+	dm_snapshot look "$1" looked
 	if mount -t "$below" /dev/mapper/look "$WORK/below"; then
 		dev=$(loop_attach "$how" "$WORK/below/image")
 		if mount -t "$above" "$dev" "$WORK/above"; then
@@ -89,8 +92,9 @@ power_look() {
 	return $bad
 }
 
-# power_points N - of all points of the log N that are spread over it, the last one among them, and all marks: by then
-# somebody has been promised something, and nothing has been flushed for him since
+# power_points N - of all points of the log N that are spread over it, the last
+# one among them, and all marks: by then somebody has been promised something,
+# and nothing has been flushed for him since
 power_points() {
 	awk -v n="$1" '
 		{ line[NR] = $0; mark[NR] = $2 == "mark" }
@@ -105,7 +109,8 @@ power_points() {
 		}' "$WORK/points"
 }
 
-# power_check BELOW ABOVE HOW SEED POINTS [logreplay option]... - look at that many points; prints and counts in $bad what is wrong
+# power_check BELOW ABOVE HOW SEED POINTS [logreplay option]... - look at that
+# many points; prints and counts in $bad what is wrong
 power_check() {
 	local below=$1 above=$2 how=$3 seed=$4 from=0 to kind mark good=0
 	power_points "$5" >"$WORK/chosen"

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash
+# Loop devices: by their ioctls, and what sysfs says of them.
+[ -z "${DEVICES_SH-}" ] || return 0
+DEVICES_SH=1
+
+loopctl() {
+	python3 tests/lib/loopctl.py "$@"
+}
+
+# attach [--read-only] [--offset N] [--size-limit N] [--block-size N]
+# [--partscan] [--autoclear] [--direct] [--device DEVICE] FILE - through the
+# ioctls; prints the device
+attach() {
+	local options=()
+	while [ $# -gt 1 ]; do
+		case $1 in
+		--read-only) options+=(-r) ;;
+		--partscan) options+=(-p) ;;
+		--autoclear) options+=(-a) ;;
+		--direct) options+=(-d) ;;
+		--offset) options+=(-o "$2") && shift ;;
+		--size-limit) options+=(-s "$2") && shift ;;
+		--block-size) options+=(-b "$2") && shift ;;
+		--device) options+=(-n "${2#/dev/"$PREFIX"}") && shift ;;
+		*) fail "attach: what is $1?" ;;
+		esac
+		shift
+	done
+	loopdev attach "${options[@]}" "$1"
+}
+
+# loop_attach direct|buffered [loopdev option]... FILE - prints the device
+loop_attach() {
+	local how=$1 dev
+	shift
+	case $how in
+	direct)
+		loopdev attach -d "$@"
+		;;
+	buffered)
+		dev=$(loopdev attach "$@")
+		loopdev direct "$dev" 0 || return
+		echo "$dev"
+		;;
+	*) fail "loop_attach: direct or buffered, not $how" ;;
+	esac
+}
+
+# detach DEVICE... - and wait until it is
+detach() {
+	local device
+	for device; do
+		loopdev detach "$device"
+	done
+}
+
+# errno COMMAND [ARG]... - of loopctl: "ok" or the errno's name
+errno() {
+	local out
+	if out=$(loopctl "$@" 2>&1); then
+		echo ok
+	else
+		out=${out##*loopctl: }
+		echo "${out%%:*}"
+	fi
+}
+
+# attr DEVICE NAME - a file of its sysfs folder: size, ro, loop/dio, queue/fua..
+attr() {
+	echo "$(<"/sys/block/${1#/dev/}/$2")"
+}
+
+# loop_stat DEVICE NAME - a number of its loop/stat: mapped_bytes, ios_file..
+loop_stat() {
+	local name value
+	while read -r name value; do
+		[ "$name" != "$2" ] || echo "$value"
+	done <"/sys/block/${1#/dev/}/loop/stat"
+}
+
+# dio DEVICE - 1 if its I/O is direct
+dio() {
+	attr "$1" loop/dio
+}
+
+bound() {
+	[ -e "/sys/block/${1#/dev/}/loop/backing_file" ]
+}
+
+unbound() {
+	! bound "$1"
+}
+
+# udev_settle - wait for udev, however much it has left to do: a hundred devices
+# in a slow machine
+udev_settle() {
+	local seconds=$((120 * ${SLOWER:-1}))
+	# It has hung up on who asked, in a slow machine, and gone on
+	udevadm settle --timeout=$seconds || udevadm settle --timeout=$seconds
+}
+
+# without_udev - for the rest of the case nothing looks at what it makes
+without_udev() {
+	udev_settle
+	later /usr/lib/floop/systemd-udevd --daemon
+	udevadm control --exit
+	# By this cryptsetup and others see whether there is one to wait for.
+	rm -f /run/udev/control
+}

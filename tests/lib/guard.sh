@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash
+# Mapped images: what is mapped, and what ends it. Sourcing it has images
+# mapped.
+[ -z "${GUARD_SH-}" ] || return 0
+GUARD_SH=1
+. tests/lib/case.sh
+. tests/lib/nfs.sh
+. tests/lib/others.sh
+. tests/lib/writes.sh
+
+map_images
+
+# begin_fs ext4|xfs [MKFS-OPTION]... - on a part of the first disk,
+# /dev/mapper/below: $MNT
+begin_fs() {
+	local fs=$1 keep
+	shift
+	[ -e /dev/mapper/below ] || carve "$(the_disk 1)" below 0 700
+	if [ "$fs" = ext4 ]; then keep=(-E nodiscard); else keep=(-K); fi
+	make_fs "$fs" /dev/mapper/below "${keep[@]}" "$@"
+	FS=$fs
+	MNT=$WORK/$fs
+	mount_at /dev/mapper/below "$MNT"
+}
+
+# end_fs - and the file system is clean
+end_fs() {
+	unmount "$MNT"
+	check "$FS below is clean" fsck_of "$FS" /dev/mapper/below
+}
+
+mapped() {
+	[ "$(attr "$1" loop/mapped)" = 1 ]
+}
+
+unmapped() {
+	! mapped "$1"
+}
+
+# maps DEVICE BYTES - its map has as much, and holds
+maps() {
+	mapped "$1" && [ "$(loop_stat "$1" mapped_bytes)" -ge "$2" ]
+}
+
+# wait_mapped DEVICE [MEGABYTES] - all of the image, unless told
+wait_mapped() {
+	local bytes
+	bytes=$(($(blockdev --getsize64 "$1")))
+	[ $# -lt 2 ] || bytes=$(($2 << 20))
+	(wait_until 30 maps "$1" "$bytes") ||
+		fail "$1 is not mapped: $(grep . "/sys/block/${1#/dev/}"/loop/{mapped*,stat} 2>&1)"
+}
+
+# begin_mapped FS SIZE - a file system with a written image (seed 1), attached
+# and mapped: $MNT/image, $dev
+begin_mapped() {
+	begin_fs "$1"
+	written "$MNT/image" "$2" 1
+	dev=$(attach "$MNT/image")
+	wait_mapped "$dev"
+}
+
+# ios DEVICE mapped|file - how many went that way
+ios() {
+	loop_stat "$1" "ios_$2"
+}
+
+# more_ios DEVICE mapped|file THAN
+more_ios() {
+	[ "$(ios "$1" "$2")" -gt "$3" ]
+}
+
+broken() {
+	loop_stat "$1" epochs_broken
+}
+
+begun() {
+	loop_stat "$1" epochs_begun
+}
+
+# breaks WHAT COMMAND... - the lease on the image of $dev, once all of it is
+# mapped; $fs: where
+breaks() {
+	local what=$1 before
+	shift
+	wait_mapped "$dev"
+	before=$(broken "$dev")
+	check "$fs: $what" "$@"
+	[ "$(broken "$dev")" -gt "$before" ] || fail "$fs: $what: the lease was not broken"
+}
+
+# goes WHAT DEVICE WAY OTHER - reads of the whole device take one path, and none
+# the other
+goes() {
+	local way other
+	way=$(ios "$2" "$3")
+	other=$(ios "$2" "$4")
+	dd if="$2" of=/dev/null bs=64k iflag=direct status=none
+	more_ios "$2" "$3" "$way" || fail "$1: no I/O is counted as $3"
+	is "$1: I/O counted as $4" "$(($(ios "$2" "$4") - other))" 0
+}
+
+# goes_mapped WHAT DEVICE - reads of the whole device take the mapped path, all
+# of them
+goes_mapped() {
+	goes "$@" mapped file
+}
+
+# goes_through_file WHAT DEVICE
+goes_through_file() {
+	goes "$@" file mapped
+}
+
+# not_mapped WHY - neither now nor later, and I/O goes through the file
+not_mapped() {
+	wait_until 20 grep -q "$1" "/sys/block/${dev#/dev/}/loop/mapped_reason"
+	sleep 0.3
+	goes_through_file "$fs: $1" "$dev"
+}

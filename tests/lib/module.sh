@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash
+# The module under test, its parameters and its debug build (`# module: debug`).
+[ -z "${MODULE_SH-}" ] || return 0
+MODULE_SH=1
+
+# in_tree - there is no module of ours: the kernel's own driver is tested
+in_tree() {
+	[ "$DRIVER_MODE" = in-tree ]
+}
+
+# set_mapping 0|1|N|Y - whether images that are attached from here on are mapped
+set_mapping() {
+	echo "$1" >"/sys/module/$MODULE/parameters/mapping"
+}
+
+# map_images - images are mapped until the case ends. Without it none is here,
+# whatever the module's default. The in-tree driver maps none
+map_images() {
+	! in_tree || return 0
+	later set_mapping "$(cat "/sys/module/$MODULE/parameters/mapping")"
+	set_mapping 1
+}
+
+# load_module FILE [PARAMETER=VALUE]... - in place of the one that is loaded;
+# what is mapped stays as it was set
+load_module() {
+	local mapping
+	mapping=$(cat "/sys/module/$MODULE/parameters/mapping")
+	rmmod "$MODULE"
+	insmod "$@"
+	set_mapping "$mapping"
+	wait_until 30 test -e "$CTL"
+	udev_settle
+}
+
+# load_debug - the debug build, until the case ends
+load_debug() {
+	later load_module "$MODULE_FILE"
+	load_module "${MODULE_FILE%/*}/floop-debug.ko"
+}
+
+# window_bits NAME... - as a number
+window_bits() {
+	local bits=0 name line
+	for name; do
+		line=$(sed -n '/^enum floop_window {/,/^}/s/^\tFLOOP_WINDOW_\(.*\),$/\1/p' \
+			kernel/rules.h | grep -n -x "$name") || fail "no window $name"
+		bits=$((bits | 1 << (${line%%:*} - 1)))
+	done
+	echo "$bits"
+}
+
+# window MILLISECONDS NAME... - the debug build waits that long at these points
+# (kernel/rules.h), or until it is told otherwise. No NAME: nowhere
+window() {
+	local parameters=/sys/module/$MODULE/parameters
+	echo "$1" >"$parameters/window_ms"
+	shift
+	window_bits "$@" >"$parameters/windows"
+}
+
+# in_window NAME - does a task wait there now?
+in_window() {
+	local waits
+	waits=$(cat "/sys/module/$MODULE/parameters/window_waits")
+	[ $((waits & $(window_bits "$1"))) != 0 ]
+}

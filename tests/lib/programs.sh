@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash
+# The programs of tests/programs, and processes.
+[ -z "${PROGRAMS_SH-}" ] || return 0
+PROGRAMS_SH=1
+
+: "${PROJECT:=$PWD}" "${PROGRAMS:=$PROJECT/build/programs}"
+
+# programs NAME... - built where they run, once: afterwards they are commands
+programs() {
+	local out=$PROGRAMS name
+	make -s -C "$PROJECT/tests/programs" OUT="$out" "${@/#/$out/}" || fail "cannot build $*"
+	mkdir -p "$WORK/bin"
+	for name; do
+		cp "$out/$name" "$WORK/bin/"
+	done
+	PATH=$WORK/bin:$PATH
+}
+
+# waits_in PID FUNCTION - that process, in the kernel
+waits_in() {
+	grep -q "$2" "/proc/$1/stack" 2>/dev/null
+}
+
+waits_or_is_gone() {
+	[ ! -e "/proc/$1" ] || waits_in "$@"
+}

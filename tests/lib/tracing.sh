@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash
+# What the kernel traces.
+[ -z "${TRACING_SH-}" ] || return 0
+TRACING_SH=1
+
+# begin_tracing - $tracing, until the case ends. With one CPU only: with two,
+# QEMU's emulation may run into an int3 that the kernel puts into its code for a
+# moment, to turn a tracepoint on, when it isn't there any more
+begin_tracing() {
+	[ "$(nproc)" = 1 ] || fail "tracing with more than one CPU: see begin_tracing()"
+	mount_at none "$WORK/tracing" -t tracefs
+	# shellcheck disable=SC2034 # the cases use it
+	tracing=$WORK/tracing
+	later trace_off
+}
+
+trace_off() {
+	echo 0 >"$tracing/events/enable"
+	echo >"$tracing/trace"
+}
+
+# fua_writes DEVICE - what makes an O_DSYNC write to it durable on the first
+# disk by itself: flushes and writes with FUA, before the flush that the kernel
+# sends after it
+fua_writes() {
+	local disk
+	disk=$(the_disk 1)
+	echo >"$tracing/trace"
+	echo 1 >"$tracing/events/block/block_bio_queue/enable"
+	echo 1 >"$tracing/events/block/block_rq_issue/enable"
+	dd if=/dev/zero of="$1" bs=4k count=1 oflag=direct,dsync conv=notrunc status=none
+	echo 0 >"$tracing/events/block/enable"
+	awk -v device=": $(tr : , <"/sys/block/${1#/dev/}/dev") " -v disk=": $(tr : , <"/sys/block/${disk#/dev/}/dev") " '
+		/block_bio_queue/ && index($0, device "WF") { inside = 1 }
+		/block_bio_queue/ && index($0, device "F") { inside = 0 }
+		inside && /block_rq_issue/ && (index($0, disk "F") || index($0, disk "WF")) { n++ }
+		END { print n + 0 }' "$tracing/trace"
+}
