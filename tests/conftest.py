@@ -5,7 +5,8 @@ Every tests/cases/GROUP/NAME.sh or .py is a case: a short script that runs as
 root in a machine with the module loaded, and passes by exiting with 0. Its
 header comments say what it needs:
 
-  # shows: what it proves, in one line         (the only one that must be there)
+  # shows: What it proves, in whole sentences. The only one that must be there.
+  #   It may go on in lines of three spaces, as any header may.
   # kernels: lts stable                        default both; others: see below
   # modes: side-by-side drop-in                default both; in-tree: see below
   # machines: lts-drop-in stable-side-by-side  instead of both: these will do,
@@ -140,6 +141,9 @@ def read_headers(path):
             line = line.strip()
             if line and not line.startswith("#"):
                 break
+            if found["given"] and (more := re.match(r"#   +(\S.*)$", line)):
+                found[found["given"][-1]] += f" {more[1].strip()}"
+                continue
             m = re.match(r"#\s*([a-z-]+):\s*(\S.*)$", line)
             if not m:
                 continue

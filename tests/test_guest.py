@@ -340,6 +340,13 @@ def test_bad_headers_are_errors(project, headers, complaint):
     assert complaint in result.stdout
 
 
+def test_a_header_goes_on(project):
+    """In lines of three spaces: what a case shows takes more than one."""
+    project.case("case.sh", "false", "# shows: One thing.\n#   And another.\n# modes: drop-in\n")
+    result = project.run()
+    assert "shows: One thing. And another.\n" in result.stdout
+
+
 def test_every_case_is_found(request):
     """No file of tests/cases is forgotten because of its name or its place."""
     cases = PROJECT / "tests" / "cases"

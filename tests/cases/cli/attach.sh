@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: floop attach, list, status and detach drive whichever driver serves here, and name it
+# shows: floop attach, list, status and detach drive whichever driver serves
+#   here, and name it.
 # machines: stable-side-by-side
 # timeout: 240
 . tests/lib/cli.sh

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: floop attach --autoclear keeps the device for its first user, and the driver detaches it with its last
+# shows: floop attach --autoclear keeps the device for its first user. The
+#   driver detaches it when its last user closes it.
 # machines: lts-side-by-side
 # timeout: 240
 . tests/lib/cli.sh

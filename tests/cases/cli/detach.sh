@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: floop detach --all detaches every device, of one driver or of all, and reports each
+# shows: floop detach --all detaches every device, of one driver or of all, and
+#   reports each.
 # machines: lts-drop-in
 # timeout: 240
 . tests/lib/cli.sh

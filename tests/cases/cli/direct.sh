@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: with the module I/O is direct wherever the image allows it; --direct on fails where it can't be, off turns it off, and status has the reason
+# shows: With the module, I/O is direct wherever the image allows it. --direct
+#   on fails where it can't be, --direct off turns it off, and status gives the
+#   reason.
 # modes: side-by-side drop-in
 # machines: lts-side-by-side
 # timeout: 240

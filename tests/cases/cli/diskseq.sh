@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: floop detach leaves alone what was attached to the device after it looked, and says that its own is gone
+# shows: floop detach leaves alone what was attached to the device after floop
+#   looked, and says that its own image is gone.
 # machines: stable-side-by-side
 . tests/lib/cli.sh
 programs loopdev holdopen

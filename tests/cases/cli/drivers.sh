@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: side by side with the in-tree driver: --driver chooses, auto is floop while it is there, and list shows both
+# shows: Side by side with the in-tree driver, --driver chooses between the two.
+#   auto is floop while floop is loaded, and list shows both.
 # timeout: 240
 # modes: side-by-side
 # machines: lts-side-by-side

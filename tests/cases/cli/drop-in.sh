@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: where floop has the loop driver's place, floop attach takes it there, and loads no other driver
+# shows: Where floop has the loop driver's place, floop attach uses it there and
+#   loads no other driver.
 # modes: drop-in
 # machines: lts-drop-in
 . tests/lib/cli.sh

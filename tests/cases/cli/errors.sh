@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: every refusal of floop names the file, the cause and the way out, and has its exit code
+# shows: Every refusal of floop names the file, the cause and the way out, and
+#   has its own exit code.
 # kernels: stable
 # modes: side-by-side
 # timeout: 240

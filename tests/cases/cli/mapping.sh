@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: floop attach --mapping, floop set, status and list say and change what is mapped, as sysfs has it, and --mapping on fails where an image never can be
+# shows: floop attach --mapping, set, status and list report and change what is
+#   mapped, as sysfs has it. --mapping on fails where an image can never be
+#   mapped.
 # modes: side-by-side drop-in
 # machines: stable-drop-in
 # timeout: 400

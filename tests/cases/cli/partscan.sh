@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: floop attach --partscan on a real GPT: the partitions' nodes are there when it returns, hold file systems, and status lists them
+# shows: After floop attach --partscan of a real GPT the partitions' nodes are
+#   there. They hold file systems, and status lists them.
 # machines: stable-drop-in
 # timeout: 240
 . tests/lib/cli.sh

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: ten that attach and detach at once get a device each, again and again, and nothing is left attached
+# shows: Ten processes that attach and detach at once get a device each, again
+#   and again. Nothing is left attached.
 # machines: stable-side-by-side
 # cpus: 2
 # timeout: 240

@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: with floop's udev rules its devices and partitions get /dev/disk/by-uuid, by-label, by-partuuid and by-partlabel links, and lose them when they are detached
+# shows: With floop's udev rules, devices and partitions get links in
+#   /dev/disk/by-uuid, by-label, by-partuuid and by-partlabel, and lose them
+#   when they are detached.
 # modes: side-by-side
 # machines: stable-side-by-side
 # timeout: 240

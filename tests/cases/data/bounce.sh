@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: I/O whose memory direct I/O can't take reads and writes what it is asked to, in pieces of any size, joined, and with FUA
+# shows: I/O from memory that direct I/O can't take reads and writes the right
+#   data: in pieces of any size, merged, and with FUA.
 # modes: side-by-side
 # machines: stable-side-by-side
 # module: debug

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: of an image that is cut short while attached, what is gone gives EIO, to reads and to writes, and never data; what is left is right
+# shows: When an attached image is cut short, reads and writes of the missing
+#   part fail with EIO and never return data. The rest is right.
 # modes: side-by-side
 # machines: lts-side-by-side
 # timeout: 400

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: detaching with I/O in flight, autoclear at the last close of a dirty device, and removing the module afterwards lose nothing
+# shows: Nothing is lost by a detach with I/O in flight, by autoclear at the
+#   last close of a dirty device, or by removing the module afterwards.
 # modes: side-by-side
 # machines: lts-side-by-side
 # cpus: 2

@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: a sparse image on a full file system, or of an owner who is over quota, gives ENOSPC, to direct writes and to the file system above; what was written before is intact, and with space again all works
+# shows: A sparse image on a full file system, or of an owner who is over quota,
+#   gives ENOSPC to direct writes and to the file system above. What was written
+#   before is intact. Once there is space again, all works.
 # modes: side-by-side
 # timeout: 400
 . tests/lib/case.sh

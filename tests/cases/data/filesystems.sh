@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: random operations agree with a model for images on ext4, xfs, btrfs, f2fs, tmpfs, overlayfs, FUSE and a bare disk, at any offset
+# shows: Random operations agree with a model for images on ext4, xfs, btrfs,
+#   f2fs, tmpfs, overlayfs, FUSE and a bare disk, at any offset.
 # kernels: stable
 # modes: side-by-side
 # timeout: 400

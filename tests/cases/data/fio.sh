@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: fio's verification passes with blocks of 512 bytes to 1 MiB through libaio, io_uring and psync, for images direct and buffered, aligned and not
+# shows: fio's verification passes for images direct and buffered, aligned and
+#   not: with blocks of 512 bytes to 1 MiB, through libaio, io_uring and psync.
 # kernels: lts
 # modes: drop-in
 # timeout: 400

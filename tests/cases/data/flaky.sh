@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: a disk under the image that fails, for a while or now and then, gives EIO on the device, no hang and no wrong data; once it is well again, all that was acknowledged is there
+# shows: A disk below the image that fails, for a while or now and then, gives
+#   EIO on the device. Nothing hangs and no data is wrong. Once the disk works
+#   again, all acknowledged data is there.
 # kernels: stable
 # modes: drop-in
 # timeout: 400

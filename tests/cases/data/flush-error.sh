@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: when data of a buffered image are lost in write-back, each of six flushes that wait at that time fails: none is told that its data are durable
+# shows: When write-back loses data of a buffered image, each of six flushes
+#   that wait at that time fails. None reports that its data is durable.
 # modes: side-by-side
 . tests/lib/case.sh
 programs loopdev pattern

@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: an error of write-back that is found by what nobody asked for (LOOP_SET_DIRECT_IO writes the page cache back) is told to the device's next flush, though the disk is well again by then
+# shows: LOOP_SET_DIRECT_IO writes the page cache back. An error of that
+#   write-back, which nobody asked for, fails the device's next flush, even if
+#   the disk works again by then.
 # modes: side-by-side
 . tests/lib/case.sh
 programs loopdev pattern

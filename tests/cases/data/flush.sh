@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: fsync of the device and O_DSYNC writes reach the disk under the image as flushes or FUA writes, with the data before them
+# shows: fsync of the device and O_DSYNC writes reach the disk below the image
+#   as flushes or FUA writes, after the data before them.
 # modes: side-by-side
 # machines: stable-side-by-side
 # disks: nvme:1G nvme:3G

@@ -1,6 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: pages that the device's own page cache writes back are written to the image many at a time, each where it belongs, and nothing between those that are not next to each other; if the disk fails one of them, the others are written all the same
+# shows: Pages that the device's own page cache writes back are merged into
+#   large writes to the image. Each lands where it belongs, and nothing lands
+#   between pages that aren't adjacent. If the disk fails one of them, the
+#   others are still written.
 # modes: side-by-side
 . tests/lib/case.sh
 programs loopdev pattern

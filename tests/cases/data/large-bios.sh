@@ -1,6 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: bios of 512 bytes, of 256 vectors and one more, of 1 GiB, and six of 832 MiB in one submission, which are more than 4 GiB together, are written where they belong and read as they are, mapped and through the file; from ext4 on stable, from xfs on lts
+# shows: Bios of 512 bytes, of 256 vectors and one more, and of 1 GiB are
+#   written where they belong and read back right, as are six of 832 MiB in one
+#   submission, more than 4 GiB together. They are mapped, and through the file:
+#   from ext4 on stable, from xfs on lts.
 # modes: side-by-side
 # disks: nvme:12G
 # memory: 6G

@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: when the disk fails while the driver writes back the image's dirty pages for a reason of its own, the device's next flush fails: it doesn't call durable what is lost
+# shows: When the disk fails while the driver writes back the image's dirty
+#   pages for a reason of its own, the device's next flush fails. It doesn't
+#   report lost data as durable.
 # modes: side-by-side
 . tests/lib/guard.sh
 programs loopdev pattern

@@ -1,6 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: direct I/O from and to memory at every alignment that queue/dma_alignment allows works, and other alignments change nothing; a file system that says nothing of its own (vfat) wants memory aligned as its disk's sectors are, and LOOP_CHANGE_FD to an image there takes that over
+# shows: Direct I/O works from and to memory of every alignment that
+#   queue/dma_alignment allows, and other alignments change nothing. A file
+#   system that reports no alignment (vfat) wants memory aligned to its disk's
+#   sectors. LOOP_CHANGE_FD to an image there takes that over.
 # modes: side-by-side
 # machines: stable-side-by-side
 # timeout: 400

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: the model notices one bit of the image that changes behind the device's back, so the tests that use it can fail
+# shows: The model notices one bit of the image that changes behind the device's
+#   back, so the tests that use it can fail.
 # kernels: stable
 # modes: side-by-side
 # timeout: 400

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: random operations on a device, its image direct and buffered, at every sector size, agree with a model byte for byte
+# shows: Random operations on a device agree with a model byte for byte, with
+#   the image direct and buffered, at every sector size.
 # modes: side-by-side
 # timeout: 400
 . tests/lib/case.sh

@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: whoever asks not to wait (RWF_NOWAIT, io_uring) gets right data or EAGAIN and is never put to sleep, however slow the image's disk, image sparse or full, direct or buffered
+# shows: A caller that asks not to wait (RWF_NOWAIT, io_uring) gets right data
+#   or EAGAIN and is never put to sleep: however slow the image's disk, with the
+#   image sparse or full, direct or buffered.
 # modes: side-by-side
 # timeout: 400
 . tests/lib/case.sh

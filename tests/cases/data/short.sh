@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: an I/O of which the file system does a block at a time is done as a whole, each block where it belongs, with other I/O between them; a worker that leaves its lane with I/O in it is woken again
+# shows: An I/O that the file system does one block at a time completes as a
+#   whole, each block where it belongs, with other I/O between them. A worker
+#   that leaves its lane with I/O in it is woken again.
 # modes: side-by-side
 # machines: stable-side-by-side
 # module: debug

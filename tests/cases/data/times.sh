@@ -1,6 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: an image that is written to gets a new mtime, as backups and rsync need it: mapped, by the next flush (by the one after that if its file system is frozen), by the detach, though the file system was frozen when mapping was turned off, and when an epoch ends; through the file system, by the next flush. One that is only read keeps the old
+# shows: A write updates the image's mtime, as backups and rsync need it. On the
+#   mapped path the next flush does so (the one after that if the file system is
+#   frozen), and so does the end of an epoch, and the detach, even if the file
+#   system was frozen when mapping was turned off. Through the file system the
+#   next flush does so. Reads leave the mtime alone.
 # modes: side-by-side
 . tests/lib/guard.sh
 programs loopdev pattern

@@ -1,6 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: whatever the image's owner, another user and a container's root do through every kind of descriptor of it, obtained before the attach and after (modes 0 to 3, O_PATH, /proc/self/fd, SCM_RIGHTS, io_uring, overlays), the device reads nothing of others, nothing of it lands in others' files, and what it was given stays
+# shows: The image's owner, another user and a container's root use every kind
+#   of descriptor of the image, obtained before the attach and after (modes 0 to
+#   3, O_PATH, /proc/self/fd, SCM_RIGHTS, io_uring, overlays). Whatever they do,
+#   the device reads nothing of others', none of its data lands in others'
+#   files, and what was written to it stays.
 # modes: side-by-side
 # timeout: 500
 . tests/lib/case.sh

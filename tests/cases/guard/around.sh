@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: what is done to the file system around a mapped image that is written to (trim, growth, shrinking, quota, a lazy unmount, an emergency remount, a shutdown) moves none of its blocks and loses nothing
+# shows: Changes of the file system around a mapped image that is being written
+#   to (trim, growth, shrinking, quota, a lazy unmount, an emergency remount, a
+#   shutdown) move none of its blocks and lose nothing.
 # modes: side-by-side
 # machines: stable-side-by-side
 # cpus: 2

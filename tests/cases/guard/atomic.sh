@@ -1,6 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: atomic writes to an image on xfs, which move blocks without a wait for direct I/O in flight, wait for the mapped writes that are held back, however long (fs.lease-break-time doesn't end it), and no write lands in other files' blocks. xfs by itself doesn't wait (7.3); kernel 6.12 has no such writes
+# shows: Atomic writes to an image on xfs move blocks without waiting for direct
+#   I/O in flight. They wait for mapped writes that are held back, however long
+#   (fs.lease-break-time doesn't end it), and no write lands in other files'
+#   blocks. xfs by itself doesn't wait (7.3). Kernel 6.12 has no such writes.
 # modes: side-by-side
 # machines: stable-side-by-side lts-side-by-side
 # timeout: 400

@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: a disk as the image that has been made read-only since, or that the kernel swaps to, takes no more writes from the device, as it takes none from anybody, and does again afterwards
+# shows: A disk that serves as the image and becomes read-only, or swap of the
+#   kernel's, takes no more writes from the device, as it takes none from
+#   anybody. Afterwards it takes them again.
 # modes: side-by-side
 # machines: stable-side-by-side lts-side-by-side
 # timeout: 200

@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: a block device as the image is mapped as one extent, at an offset too; flushes and discards reach it, and who reads and writes it by its own node sees the same
+# shows: A block device as the image is mapped as one extent, at an offset too.
+#   Flushes and discards reach it. Readers and writers of its own node see the
+#   same data.
 # modes: side-by-side
 # machines: lts-side-by-side
 # timeout: 400

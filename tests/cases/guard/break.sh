@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: whoever opens the image, however, breaks the lease and need not wait for it; writes in flight go on, none is lost, and when the other one has gone the image is mapped again
+# shows: Whoever opens the image, however, breaks the lease and need not wait
+#   for it. Writes in flight go on and none is lost. When the opener is gone the
+#   image is mapped again.
 # modes: side-by-side
 # machines: stable-side-by-side
 # cpus: 2

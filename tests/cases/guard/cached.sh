@@ -1,6 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: what is in the page cache of a mapped image, because the driver has looked at its content (LOOP_SET_STATUS, LOOP_SET_BLOCK_SIZE on a disk of 4096-byte sectors) or somebody has had it read ahead through a descriptor that nobody counts, is never older than what was written and flushed on the mapped path
+# shows: Pages in a mapped image's page cache are never older than what was
+#   written and flushed on the mapped path. They get there because the driver
+#   looks at the content (LOOP_SET_STATUS, LOOP_SET_BLOCK_SIZE on a disk of
+#   4096-byte sectors), or by readahead through a descriptor that isn't counted.
 # modes: side-by-side
 # machines: stable-side-by-side lts-side-by-side
 # timeout: 400

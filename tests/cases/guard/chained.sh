@@ -1,6 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: a write of which the front goes into a hole, through the file system, and the rest is mapped ends while somebody changes the image's blocks: the rest doesn't wait for the front, which waits for the change, which waits for the rest
+# shows: A write starts in a hole, through the file system, and its rest is
+#   mapped. Meanwhile another process changes the image's blocks. The write
+#   ends: the rest doesn't wait for the start, which waits for the change, which
+#   waits for the rest.
 # modes: side-by-side
 # machines: stable-side-by-side
 . tests/lib/guard.sh

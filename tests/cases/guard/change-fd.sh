@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: an image that a user without rights to its lease takes off a device (LOOP_CHANGE_FD, detaching; uid 1000, root of a user namespace, root without CAP_LEASE) has no lease left: it can be opened for writing, round after round
+# shows: LOOP_CHANGE_FD or a detach by a user without rights to the image's
+#   lease (uid 1000, root of a user namespace, root without CAP_LEASE) leaves no
+#   lease on the old image: it can be opened for writing, round after round.
 # modes: side-by-side
 # machines: stable-side-by-side lts-side-by-side
 # timeout: 400

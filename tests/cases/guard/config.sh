@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: a mapped device, written to all the time, gets another offset, another size, buffered I/O and direct again, larger sectors, and (read-only) another image: what it maps afterwards is right each time
+# shows: A mapped device under constant writes gets another offset, another
+#   size, buffered I/O and direct again, larger sectors, and (read-only) another
+#   image. What it maps afterwards is right each time.
 # modes: side-by-side
 # machines: lts-side-by-side
 # timeout: 400

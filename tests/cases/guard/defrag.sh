@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: e4defrag and xfs_fsr move the blocks of an image that is written to: nothing is lost, what was moved away from can be had by others, and the image is mapped where it is then
+# shows: e4defrag and xfs_fsr move the blocks of an image that is being written
+#   to. Nothing is lost, others can have the old blocks, and the image is mapped
+#   at its new place.
 # modes: side-by-side
 # machines: stable-side-by-side
 # cpus: 2

@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: with a descriptor of the image anywhere, kept by who attached it, in a socket, behind a mapping, nothing is mapped, and what is done through it harms nobody; without it the image is mapped
+# shows: While a descriptor of the image is anywhere (with the process that
+#   attached it, in a socket, behind a mapping), nothing is mapped, and what is
+#   done through it does no harm. Without it the image is mapped.
 # modes: side-by-side
 # machines: lts-side-by-side
 # timeout: 400

@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: a discard, or zeroes by way of a hole, of an image that the kernel swaps to, or that is immutable or append-only by now, is refused as fallocate(2) is: its blocks stay where they are
+# shows: A discard, or write-zeroes by way of a hole, is refused as fallocate(2)
+#   is when the image has become swap of the kernel's, immutable or append-only.
+#   Its blocks stay where they are.
 # modes: side-by-side
 # machines: stable-side-by-side lts-side-by-side
 # timeout: 200

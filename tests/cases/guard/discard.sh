@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: discard and write-zeroes of a mapped device while it is written to: the range reads as zeros and leaves the map, writes elsewhere are not lost, and the blocks that were freed are free: a file that gets them keeps what it has
+# shows: A range of a mapped device that is discarded or zeroed, with writes
+#   going on, reads as zeros and leaves the map. Writes elsewhere aren't lost.
+#   The freed blocks are free: a file that gets them keeps its data.
 # modes: side-by-side
 # machines: lts-side-by-side
 # cpus: 2

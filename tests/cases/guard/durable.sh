@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: what a write to a hole has allocated is mapped once the file system has made that durable: before then, what is written there with FUA would be lost with the power
+# shows: What a write to a hole has allocated is mapped only once the file
+#   system has made the allocation durable. Before that, a FUA write there would
+#   be lost with the power.
 # modes: side-by-side
 . tests/lib/guard.sh
 programs loopdev pattern

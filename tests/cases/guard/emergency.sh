@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: after an emergency remount has made the file system below read-only, a flush of a device, an O_DSYNC write to it and a write with FUA alone (btrfs's super block) still reach the disk as a flush, though ext4's fsync then does nothing
+# shows: An emergency remount makes the file system below read-only, and ext4's
+#   fsync then does nothing. A flush of the device, an O_DSYNC write and a write
+#   with FUA alone (btrfs's super block) still reach the disk as a flush.
 # modes: side-by-side
 # machines: stable-side-by-side lts-side-by-side
 # timeout: 400

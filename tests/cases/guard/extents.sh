@@ -1,6 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: an image of very many extents is mapped, all of it, within the bound on memory; with a smaller bound as much as fits, and the rest goes through the file system. By hand, EXTENTS=500000 has as many (and needs a disk of 5G)
+# shows: An image of very many extents is mapped as a whole within the bound on
+#   memory. With a smaller bound as much is mapped as fits, and the rest goes
+#   through the file system. By hand, EXTENTS=500000 has that many (and needs a
+#   disk of 5G).
 # modes: side-by-side
 # machines: stable-side-by-side
 # timeout: 900

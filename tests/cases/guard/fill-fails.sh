@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: when the file system below is shut down while the map is being filled, the fill doesn't call its fsync again and again
+# shows: When the file system below is shut down while the map is being filled,
+#   the fill doesn't call its fsync again and again.
 # modes: side-by-side
 . tests/lib/guard.sh
 programs loopdev pattern

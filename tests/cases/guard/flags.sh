@@ -1,6 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: an image that becomes immutable or append-only by its path, without an open and so without a lease broken (file_setattr(2), 7.3), isn't written to on the mapped path from then on, and is mapped again when it no longer is; kernel 6.12 has no such call
+# shows: An image can become immutable or append-only by its path, without an
+#   open and so without breaking a lease (file_setattr(2), 7.3). From then on it
+#   isn't written to on the mapped path. Once the flag is gone it is mapped
+#   again. Kernel 6.12 has no such call.
 # modes: side-by-side
 # machines: stable-side-by-side lts-side-by-side
 # timeout: 400

@@ -1,6 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: flushes and FUA writes of a mapped device reach the disk as such without the file system; when something went through the file system, a write, a discard or write-zeroes, the next flush goes through it, too, though one was under way as it was written
+# shows: Flushes and FUA writes of a mapped device reach the disk as such,
+#   without the file system. After a write, discard or write-zeroes through the
+#   file system the next flush goes through it too, even if another flush was
+#   under way at the time of the write.
 # modes: side-by-side
 # machines: stable-side-by-side
 # timeout: 400

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: a file system can be frozen while a mapped write has pages to drop, and all workers of the device wait for the thaw
+# shows: A file system can be frozen while a mapped write has pages to drop and
+#   all workers of the device wait for the thaw.
 # modes: side-by-side
 # cpus: 2
 # timeout: 240

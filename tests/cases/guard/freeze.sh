@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: while the file system below is frozen nothing is written to its disk, by the mapped path or another; reads go on, and writes when it is thawed
+# shows: While the file system below is frozen nothing is written to its disk,
+#   by the mapped path or another. Reads go on, and writes do when it is thawed.
 # modes: side-by-side
 # machines: stable-side-by-side
 # timeout: 400

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: an image that grows from 8 MiB to 64 GiB while its device is written to loses nothing, and what is written to its new part is mapped
+# shows: An image that grows from 8 MiB to 64 GiB while its device is written to
+#   loses nothing. What is written to its new part is mapped.
 # modes: side-by-side
 # cpus: 2
 # module: debug

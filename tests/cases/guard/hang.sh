@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: while a mapped write hangs in the disk the image can be opened, and whoever changes its blocks waits until the write has ended: in inode_dio_wait(), or on xfs for the invalidate_lock
+# shows: While a mapped write hangs in the disk, the image can be opened.
+#   Whoever changes its blocks waits until the write has ended: in
+#   inode_dio_wait(), or on xfs for the invalidate_lock.
 # modes: side-by-side
 # machines: lts-side-by-side
 # timeout: 400

@@ -1,6 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: the last close of a device doesn't wait for the image's file system, though the guard does: others open the device and attach another image to it meanwhile, and who detaches it can be killed, as can who closes it last. Without a fault, they can unmount the file system as soon as they have detached
+# shows: The last close of a device doesn't wait for the image's file system,
+#   though the guard does. Meanwhile others open the device and attach another
+#   image to it. The process that detaches it, or closes it last, can be killed.
+#   Without a fault the file system can be unmounted right after the detach.
 # machines: lts-side-by-side stable-side-by-side
 # cpus: 2
 # timeout: 400

@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: without leases (fs.leases-enable=0) nothing is mapped; with them again it is, and a lease that is held when they are turned off is broken as ever
+# shows: Without leases (fs.leases-enable=0) nothing is mapped, and with them
+#   again it is. A lease that is held when they are turned off is still broken
+#   by openers.
 # modes: side-by-side
 # machines: lts-side-by-side
 # timeout: 400

@@ -1,6 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: who has detached a device that was written to finds everything let go of, at once: a file system that was unmounted lazily is unmounted, and the module can be unloaded, even if they leave a worker no CPU. They wait for nobody else's files
+# shows: A device that was written to has released everything when its detach
+#   returns: a file system that was unmounted lazily is unmounted, and the
+#   module can be unloaded, even if the caller leaves a worker no CPU. The
+#   caller doesn't wait for other files.
 # modes: side-by-side
 # timeout: 300
 . tests/lib/guard.sh

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: mapping is turned off and on while the last close detaches the device, again and again
+# shows: Mapping can be turned off and on while the last close detaches the
+#   device, again and again.
 # modes: side-by-side
 # machines: stable-side-by-side
 # cpus: 2

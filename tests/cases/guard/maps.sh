@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: a written image on ext4 and xfs is mapped as a whole; reads and writes go straight to the disk, and the file has what was written; turned off, nothing is mapped
+# shows: A written image on ext4 and xfs is mapped as a whole. Reads and writes
+#   go straight to the disk, and the file has what was written. With mapping off
+#   nothing is mapped.
 # modes: side-by-side
 # machines: stable-side-by-side
 # timeout: 400

@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: holes punched into an image and cuts at its end, with writes to the device all the time: other files that get the blocks have nothing but what was written to them
+# shows: Holes are punched into an image, and its end is cut off, while the
+#   device is written to. Other files that get the blocks have nothing but what
+#   was written to them.
 # modes: side-by-side
 # machines: stable-side-by-side
 # cpus: 2

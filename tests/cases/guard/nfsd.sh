@@ -1,6 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: an image whose file system is exported by nfsd: a client's reads, writes, truncates (SETATTR, with no open in NFSv3) and its holding it open (NFSv4) break the lease, and nothing is written to blocks that another file has got
+# shows: With an image whose file system nfsd exports, a client breaks the lease
+#   by reads, by writes, by truncates (SETATTR, with no open in NFSv3) and by
+#   holding it open (NFSv4). Nothing is written to blocks that another file has
+#   got.
 # modes: side-by-side
 # machines: stable-side-by-side
 # timeout: 400

@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: an image that is also a file of an overlay: who opens it by its path in the overlay breaks the lease, and so does who truncates it there without an open; nothing is written to blocks that another file has got
+# shows: An image is also a file of an overlay. To open it by its path in the
+#   overlay breaks the lease, and so does a truncate there without an open.
+#   Nothing is written to blocks that another file has got.
 # modes: side-by-side
 # machines: stable-side-by-side
 # timeout: 400

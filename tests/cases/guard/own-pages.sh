@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: on ext4 without extents and with blocks smaller than a page, where a write to a hole goes through the page cache for a moment, mapped writes to the same pages do no harm: no flush fails, and all is there
+# shows: On ext4 without extents and with blocks smaller than a page, a write to
+#   a hole goes through the page cache for a moment. Mapped writes to the same
+#   pages do no harm: no flush fails, and all data is there.
 # modes: side-by-side
 # machines: stable-side-by-side lts-side-by-side
 # cpus: 2

@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: zeros and discards that end in the middle of a block of the file system below leave nothing in its page cache: what is written next to them afterwards, mapped, is still there after a flush
+# shows: Zeroes and discards that end in the middle of a block of the file
+#   system below leave nothing in its page cache: a later mapped write next to
+#   them is still there after a flush.
 # modes: side-by-side
 # machines: lts-side-by-side
 # timeout: 400

@@ -1,6 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: flags, priority and write hint of a mapped I/O reach the disk as they came, and the priority of one through the file system; I/O that is to be polled for is refused; the cgroup that asked is charged once on each device, and the device's own statistics are true
+# shows: Flags, priority and write hint of a mapped I/O reach the disk
+#   unchanged, and so does the priority of one through the file system. Polled
+#   I/O is refused. The cgroup that asked is charged once on each device, and
+#   the device's own statistics are true.
 # modes: side-by-side
 # machines: stable-side-by-side
 # debug: no

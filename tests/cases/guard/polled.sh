@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: a read of a mapped device that is to be polled for, and is not, holds up nobody: not who changes the image's blocks, not a discard, not the end of mapping
+# shows: A read of a mapped device that is to be polled for, and is not, holds
+#   up nobody: neither a change of the image's blocks, nor a discard, nor the
+#   end of mapping.
 # modes: side-by-side
 # timeout: 240
 . tests/lib/guard.sh

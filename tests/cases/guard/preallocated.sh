@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: the fill of a large preallocated image asks its file system for data a few times, not once for each of its chunks; what is written is mapped all the same, and neither detach nor another setting waits for it
+# shows: The fill of a large preallocated image asks its file system for data a
+#   few times, not once for each chunk. Still, what is written is mapped.
+#   Neither a detach nor another setting waits for the fill.
 # modes: side-by-side
 # machines: stable-side-by-side
 # disks: nvme:1100G

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: mapped I/O to a disk whose driver makes of a bio's position and size what it likes (brd) is counted as what it was, and none stays in flight
+# shows: A driver may change a bio's position and size (brd does). Mapped I/O to
+#   such a disk is still counted as what it was, and none stays in flight.
 # modes: side-by-side
 # machines: stable-side-by-side
 # debug: no

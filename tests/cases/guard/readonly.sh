@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: read-only devices of one image are mapped side by side and next to its readers; a writer breaks all of them and they see what it wrote; on xfs a deduplication through a reader's descriptor breaks them too
+# shows: Read-only devices of one image are mapped side by side and next to its
+#   readers. A writer breaks all of them and they see what it wrote. On xfs a
+#   deduplication through a reader's descriptor breaks them too.
 # modes: side-by-side
 # machines: stable-side-by-side
 # timeout: 400

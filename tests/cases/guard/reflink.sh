@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: an image on xfs cloned while it is written to: the clone stays as it was when it was made, the image goes on without being mapped where blocks are shared, and is mapped again when it shares none
+# shows: An image on xfs is cloned while it is written to. The clone stays as it
+#   was when it was made. The image goes on, not mapped while blocks are shared,
+#   and is mapped again when it shares none.
 # modes: side-by-side
 # machines: lts-side-by-side
 # cpus: 2

@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: xfs makes the list of an image's extents anew (online repair, which opens nothing) while the image is written to, and under a read-only device: each repair ends an epoch, nothing is lost, no block moves
+# shows: Online repair of xfs, which opens nothing, rebuilds the list of an
+#   image's extents, while the image is written to and below a read-only device.
+#   Each repair ends an epoch, nothing is lost, and no block moves.
 # kernels: stable
 # modes: side-by-side
 # cpus: 2

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: twelve jobs' mapped reads and writes change no byte of what the driver has for the device and its image: whatever is counted is counted per CPU
+# shows: Mapped reads and writes of twelve jobs change no byte of what the
+#   driver allocates for the device and its image: all counters are per CPU.
 # modes: side-by-side
 # machines: stable-side-by-side
 # debug: no

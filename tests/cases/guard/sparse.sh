@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: of a sparse image what is written gets mapped as it is written, holes and fallocated blocks do not
+# shows: The written parts of a sparse image are mapped as they are written.
+#   Holes and fallocated blocks aren't.
 # modes: side-by-side
 # machines: stable-side-by-side
 # timeout: 400

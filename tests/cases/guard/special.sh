@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: images on file systems with small blocks, clusters, and without extents are mapped and written to where they are; a file whose data ext4 journals or keeps in the inode is not, nor is a realtime file
+# shows: Images on file systems with small blocks, with clusters and without
+#   extents are mapped, and written to where they are. A file whose data ext4
+#   journals or keeps in the inode is not mapped, nor is a realtime file.
 # modes: side-by-side
 # machines: lts-side-by-side
 # timeout: 400

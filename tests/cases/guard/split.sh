@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: I/O across many extents, holes and fallocated blocks of a fragmented image agrees with a model, with openers coming and going
+# shows: I/O across many extents, holes and fallocated blocks of a fragmented
+#   image agrees with a model, while openers come and go.
 # modes: side-by-side
 # machines: stable-side-by-side
 # cpus: 2

@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: mapping is turned off, and a device detached, while a mapped write hangs in the disk and another opener waits for it; and while others open the image all the time
+# shows: Mapping can be turned off, and a device detached, while a mapped write
+#   hangs in the disk and another opener waits for it, and while others open the
+#   image all the time.
 # modes: side-by-side
 # machines: lts-side-by-side
 # cpus: 2

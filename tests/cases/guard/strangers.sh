@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: whoever may not change an image, and tries to change its mode, times or owner by path, doesn't keep it from being mapped
+# shows: A user who may not change an image, and tries to change its mode, times
+#   or owner by path, doesn't keep it from being mapped.
 # modes: side-by-side
 . tests/lib/guard.sh
 programs loopdev pattern

@@ -1,6 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: XFS_IOC_SWAPEXT, which waits for no direct I/O, waits for a mapped write that hangs in the disk, because the guard holds the invalidate_lock that long; the write ends up in the blocks that were the image's, and nowhere else
+# shows: XFS_IOC_SWAPEXT doesn't wait for direct I/O. It waits for a mapped
+#   write that hangs in the disk, because the guard holds the invalidate_lock
+#   that long. The write lands in the blocks that were the image's, and nowhere
+#   else.
 # modes: side-by-side
 # machines: stable-side-by-side lts-side-by-side
 # timeout: 400

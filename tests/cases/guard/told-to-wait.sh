@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: whoever was told to wait for the lease on an image on xfs, and finds the next one in its place for it hardly gets to run, goes on all the same
+# shows: A process that was told to wait for the lease on an image on xfs, and
+#   hardly gets to run, may find the next lease in its place. It goes on all the
+#   same.
 # kernels: stable
 # modes: side-by-side
 # timeout: 240

@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: the torture notices within its time when any of seven rules of the guard does not hold. By hand, RULES="DRAIN EPOCH" has it look for two more, which take it up to a minute each, and RULES=none for what isn't there
+# shows: The torture notices within its time when any of seven rules of the
+#   guard is broken. By hand, RULES="DRAIN EPOCH" makes it look for two more,
+#   which take up to a minute each, and RULES=none for no broken rule.
 # machines: stable-side-by-side
 # cpus: 2
 # module: debug

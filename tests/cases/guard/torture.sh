@@ -1,6 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: whatever is done to an image and its neighbours while its device is in full use (opens, truncates, holes, reflinks, dedupe, moved and exchanged blocks, freezes), no sector is lost, none is foreign, none lands in another's block, no request fails and nothing hangs
+# shows: Everything is done to an image and its neighbours while its device is
+#   in full use: opens, truncates, holes, reflinks, dedupe, moved and exchanged
+#   blocks, freezes. No sector is lost, none is foreign, none lands in another's
+#   block, no request fails and nothing hangs.
 # modes: side-by-side
 # cpus: 2
 # timeout: 600

@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: the tracepoints say when an epoch begins, is broken, has drained and is paused, in that order and with the device and the epoch, and which path each I/O takes
+# shows: The tracepoints report when an epoch begins, is broken, has drained and
+#   is paused, in that order and with the device and the epoch. They report
+#   which path each I/O takes.
 # modes: side-by-side
 # machines: stable-side-by-side
 . tests/lib/guard.sh

@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: while a mapped write hangs in the disk a discard waits for it, and so does the end of mapping, which comes while the discard waits; a freeze of the file system waits, too
+# shows: While a mapped write hangs in the disk, a discard waits for it, and so
+#   does the end of mapping that comes while the discard waits. A freeze of the
+#   file system waits, too.
 # modes: side-by-side
 # machines: stable-side-by-side
 . tests/lib/guard.sh

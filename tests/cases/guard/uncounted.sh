@@ -1,6 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: a descriptor that is neither for reading nor for writing, which no count of openers has, opened by the image's owner before it was attached: a deduplication into the image through it moves no block under mapped I/O, and neither inode flags nor EXT4_IOC_MIGRATE leave wrong data
+# shows: The image's owner opens it, before the attach, for neither reading nor
+#   writing, which isn't counted as an opener. A deduplication into the image
+#   through this descriptor moves no block under mapped I/O. Neither inode flags
+#   nor EXT4_IOC_MIGRATE leave wrong data.
 # modes: side-by-side
 # machines: stable-side-by-side lts-side-by-side
 # timeout: 400

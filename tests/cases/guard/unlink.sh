@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: an image that has no name any more stays mapped and keeps its blocks until it is detached; more than map_memory allows goes through the file system
+# shows: An image without a name stays mapped and keeps its blocks until it is
+#   detached. What exceeds map_memory goes through the file system.
 # modes: side-by-side
 # machines: stable-side-by-side
 # timeout: 400

@@ -1,6 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: less usual ways to change an image, or to hold it open, break the map, and lose nothing of what is written to the device meanwhile: copying in and out, splice, sendfile, allocation, written zeroes, swapon, inode flags, extents or none, the boot loader's inode, files fixed in an io_uring
+# shows: Less usual ways to change an image, or to hold it open, break the map
+#   and lose nothing of what is written to the device meanwhile: copies in and
+#   out, splice, sendfile, allocation, written zeroes, swapon, inode flags,
+#   extents or none, the boot loader's inode, files registered in an io_uring.
 # modes: side-by-side
 # machines: stable-side-by-side
 # cpus: 2

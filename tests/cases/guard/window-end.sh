@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: an image that is taken off its device (LOOP_CHANGE_FD, LOOP_CLR_FD) while a mapped I/O of it, which was split, has been done by the disk but hasn't ended: it stays until the I/O has
+# shows: An image is taken off its device (LOOP_CHANGE_FD, LOOP_CLR_FD) while
+#   the disk has done a mapped I/O of it, which was split, but the I/O hasn't
+#   ended. The image stays until it has.
 # modes: side-by-side
 # machines: stable-side-by-side
 # cpus: 2

@@ -1,6 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: blocks that have been looked up, and are others' by the time that they would go into the map, don't go there; what a discard elsewhere keeps from going there does so later; who detaches the device meanwhile waits for the look at one piece of the image, not at all of it
+# shows: Blocks that the fill has looked up, and that belong to others by the
+#   time that they would be entered, don't enter the map. What a discard
+#   elsewhere keeps from entering does so later. A detach waits for the lookup
+#   of one piece of the image, not of all.
 # timeout: 300
 # modes: side-by-side
 # machines: stable-side-by-side

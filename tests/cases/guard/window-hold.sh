@@ -1,6 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: XFS_IOC_SWAPEXT by the image's owner, who opens it while xfs_scrub looks at it: with a mapped write on its way to the disk no blocks are exchanged, and the write lands in nobody else's file
+# shows: The image's owner calls XFS_IOC_SWAPEXT with a descriptor that it
+#   opened while xfs_scrub looked at the image. While a mapped write is on its
+#   way to the disk no blocks are exchanged, and the write lands in no other
+#   file.
 # kernels: stable
 # modes: side-by-side
 # cpus: 2

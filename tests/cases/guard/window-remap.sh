@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: the last close of a device that is to be detached, while mapping is being turned off and on: between the stop of the guard and its start
+# shows: The last close of a device that is to be detached can come while
+#   mapping is being turned off and on: between the stop of the guard and its
+#   start.
 # modes: side-by-side
 # machines: stable-side-by-side
 # cpus: 2

@@ -1,6 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: someone opens the image and closes it again just before a discard's pause ends: the image is mapped again, and the device can be detached then and there; another discard that begins just then keeps the image from being mapped until it has ended
+# shows: Someone opens and closes the image just before a discard's pause ends.
+#   The image is mapped again, and the device can be detached then and there.
+#   Another discard that begins just then keeps the image from being mapped
+#   until it has ended.
 # modes: side-by-side
 # machines: stable-side-by-side
 # module: debug

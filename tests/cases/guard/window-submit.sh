@@ -1,6 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: pages of the image that somebody reads ahead, through a descriptor that nobody counts, while a mapped write is on its way to the disk: they go, and who opens the image then reads what was written. Whoever opens the image meanwhile and truncates it waits for that write
+# shows: While a mapped write is on its way to the disk, pages of the image are
+#   read ahead through a descriptor that isn't counted. They are dropped:
+#   whoever opens the image then reads what was written. A process that opens
+#   the image meanwhile and truncates it waits for that write.
 # modes: side-by-side
 # cpus: 2
 # module: debug

@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: an image on each file system on a disk that Debian's kernels can write to holds what its device was given; docs/hosts.md has which are direct and which are mapped, on disks of 512 and 4096 bytes
+# shows: An image on each disk file system that Debian's kernels can write to
+#   holds what its device was given. docs/hosts.md lists which are direct and
+#   which are mapped, on disks of 512 and 4096 bytes.
 # modes: side-by-side drop-in
 # machines: lts-side-by-side stable-drop-in
 # timeout: 900

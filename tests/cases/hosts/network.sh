@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: an image on 9p, NFS and CIFS, served by this very machine, holds what its device was given; docs/hosts.md has which are direct
+# shows: An image on 9p, NFS and CIFS, served by this very machine, holds what
+#   its device was given. docs/hosts.md lists which are direct.
 # modes: side-by-side drop-in
 # machines: lts-side-by-side stable-drop-in
 # timeout: 900

@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: an image on each file system that is read-only, by its kind or as Debian can make it, reads as it is in the file; docs/hosts.md has which are direct
+# shows: An image on each file system that is read-only, by its kind or as
+#   Debian can make it, reads through the device as in the file. docs/hosts.md
+#   lists which are direct.
 # modes: side-by-side drop-in
 # machines: lts-side-by-side stable-drop-in
 # timeout: 600

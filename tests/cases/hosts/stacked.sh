@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: an image on tmpfs and ramfs, on overlayfs above several file systems and on FUSE of several kinds, with passthrough and without, holds what its device was given; docs/hosts.md has which are direct
+# shows: An image on tmpfs and ramfs, on overlayfs above several file systems
+#   and on FUSE of several kinds, with passthrough and without, holds what its
+#   device was given. docs/hosts.md lists which are direct.
 # modes: side-by-side drop-in
 # machines: lts-side-by-side stable-drop-in
 # timeout: 900

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: an image on btrfs holds what its device was given, and is served by direct I/O, with pages that don't change on the way
+# shows: An image on btrfs holds what its device was given. I/O to it is direct,
+#   with pages that don't change on the way.
 # machines: lts-side-by-side stable-drop-in
 . tests/lib/images.sh
 

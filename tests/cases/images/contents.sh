@@ -1,6 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: an image of any content is read through its device as it is on a disk of the sectors that it was made for, or of 512 bytes, whatever disk it lies on, fresh, with shared blocks and with the clone removed, by losetup and the command floop, with the module and without it. What is blank, not known, or has others inside stays in sectors of 512 bytes
+# shows: An image of any content is read through its device as on a disk of the
+#   sectors that it was made for, or of 512 bytes. This holds whatever disk it
+#   lies on, fresh, with shared blocks and with the clone removed, by losetup
+#   and by floop, with the module and without it. Blank, unknown or nested
+#   content keeps sectors of 512 bytes.
 # modes: side-by-side drop-in
 # machines: lts-side-by-side stable-drop-in
 # timeout: 900

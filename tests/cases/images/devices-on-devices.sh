@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: devices on devices without file systems between; a cycle is refused
+# shows: Devices can be stacked on devices without file systems between them. A
+#   cycle is refused.
 # machines: lts-drop-in
 . tests/lib/images.sh
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: a disk and a partition as the image: direct I/O, same content, discard reaches it
+# shows: A disk and a partition can be the image: I/O is direct, the content is
+#   the same, and a discard reaches the disk.
 # machines: lts-side-by-side stable-drop-in
 . tests/lib/images.sh
 

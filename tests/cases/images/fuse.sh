@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: an image on a FUSE file system holds what its device was given, and what was written with FUA is on the disk
+# shows: An image on a FUSE file system holds what its device was given, and
+#   what was written with FUA is on the disk.
 # machines: lts-side-by-side
 . tests/lib/images.sh
 map_images

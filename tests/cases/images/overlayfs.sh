@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: an image on overlayfs holds what its device was given; one from below is copied up
+# shows: An image on overlayfs holds what its device was given. One from the
+#   lower layer is copied up.
 # machines: lts-drop-in
 . tests/lib/images.sh
 

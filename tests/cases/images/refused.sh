@@ -1,6 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: where a file system says that it has direct I/O and refuses it (minix; overlayfs above one that has none), I/O is buffered, from the attach on, and no I/O fails; dio_reason says so, LOOP_SET_DIRECT_IO is refused. A disk that begins to refuse while it is in use is used on, and nothing is lost
+# shows: Some file systems claim direct I/O and refuse it (minix, and overlayfs
+#   above one that has none). There I/O is buffered from the attach on, and none
+#   fails. dio_reason says so, and LOOP_SET_DIRECT_IO is refused. A disk that
+#   begins to refuse while in use stays in use, and nothing is lost.
 # machines: stable-side-by-side lts-drop-in
 . tests/lib/images.sh
 

@@ -1,6 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: a device asks its users for pages that stay as they are while they are written where direct I/O hands them to a file system that may checksum them (btrfs, any that isn't known) or to a disk that asks for it; not on ext4, xfs, f2fs, vfat, tmpfs and other disks, and not where I/O is buffered. LOOP_CHANGE_FD and LOOP_SET_DIRECT_IO decide it anew
+# shows: A device asks its users for pages that stay unchanged while they are
+#   written where direct I/O hands them to a file system that may checksum them
+#   (btrfs, any unknown one) or to a disk that asks for it. It doesn't on ext4,
+#   xfs, f2fs, vfat, tmpfs and other disks, nor where I/O is buffered.
+#   LOOP_CHANGE_FD and LOOP_SET_DIRECT_IO decide it anew.
 # modes: side-by-side
 # machines: stable-side-by-side
 . tests/lib/images.sh

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: file systems on devices on files, eight levels deep, hold what was written at the top
+# shows: File systems on devices on files, eight levels deep, hold what was
+#   written at the top.
 # machines: stable-side-by-side
 . tests/lib/images.sh
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: an image on tmpfs holds what its device was given
+# shows: An image on tmpfs holds what its device was given.
 # machines: stable-side-by-side
 . tests/lib/images.sh
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: an image on xfs holds what its device was given, and is served by direct I/O
+# shows: An image on xfs holds what its device was given, and I/O to it is
+#   direct.
 # machines: lts-drop-in stable-side-by-side
 . tests/lib/images.sh
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: a file becomes a block device of its size, carries data, and is let go
+# shows: A file becomes a block device of its size, carries data, and is
+#   detached again.
 # machines: lts-side-by-side stable-drop-in
 . tests/lib/case.sh
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: loop.ko carries the aliases by which it loads on demand, and both load by modprobe
+# shows: loop.ko carries the aliases by which it loads on demand, and modprobe
+#   loads both modules.
 # modes: side-by-side drop-in
 . tests/lib/case.sh
 

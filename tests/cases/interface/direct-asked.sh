@@ -1,6 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: with direct=asked, I/O is direct where it is asked for (LO_FLAGS_DIRECT_IO, O_DIRECT, LOOP_SET_DIRECT_IO) and buffered elsewhere, as on the in-tree driver, and sectors are of 512 bytes; with direct=always, wherever it can be, until it is turned off
+# shows: With direct=asked, as on the in-tree driver, I/O is direct only where
+#   that is asked for (LO_FLAGS_DIRECT_IO, O_DIRECT, LOOP_SET_DIRECT_IO), and
+#   sectors have 512 bytes. With direct=always it is direct wherever it can be,
+#   until it is turned off.
 # modes: side-by-side drop-in
 # machines: lts-side-by-side stable-drop-in
 . tests/lib/case.sh

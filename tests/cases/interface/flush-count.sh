@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: /sys/block/*/stat counts the flushes of a device, mapped, through the file system and buffered, as it counts those of the in-tree driver
+# shows: /sys/block/*/stat counts a device's flushes as it does for the in-tree
+#   driver: mapped, through the file system and buffered.
 # modes: side-by-side
 . tests/lib/guard.sh
 

@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: what fails on a device is in the kernel's log in the words of the in-tree driver and the block layer: a partition scan, a read, a read that is mapped, an operation that the image's file system can't do
+# shows: The kernel log reports failures on a device in the words of the in-tree
+#   driver and the block layer: a partition scan, a read, a mapped read, an
+#   operation that the image's file system can't do.
 # modes: side-by-side
 . tests/lib/case.sh
 

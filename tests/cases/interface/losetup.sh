@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: the unmodified losetup attaches, lists, changes and detaches our devices in drop-in mode
+# shows: The unmodified losetup attaches, lists, changes and detaches our
+#   devices in drop-in mode.
 # modes: drop-in in-tree
 . tests/lib/case.sh
 

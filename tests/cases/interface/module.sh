@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: module parameters, unloading, and that nothing is left of an unloaded module
+# shows: The module's parameters work, it can be unloaded, and nothing is left
+#   of it then.
 # modes: side-by-side drop-in
 . tests/lib/case.sh
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: mount -o loop, with offset and read-only, takes a device and umount gives it back
+# shows: mount -o loop, with an offset and read-only, takes a device, and umount
+#   gives it back.
 # modes: drop-in in-tree
 . tests/lib/case.sh
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: opening a dead device node makes the device, where the kernel still does that
+# shows: To open a dead device node makes the device, where the kernel still
+#   does that.
 # machines: lts-side-by-side stable-drop-in
 . tests/lib/case.sh
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: partition scan: GPT and MBR partitions become devices that carry file systems
+# shows: A partition scan makes devices of GPT and MBR partitions, and they
+#   carry file systems.
 # machines: lts-side-by-side stable-drop-in
 . tests/lib/case.sh
 

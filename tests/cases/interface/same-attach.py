@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: LOOP_SET_FD and LOOP_CONFIGURE take and refuse what the in-tree driver does
+# shows: LOOP_SET_FD and LOOP_CONFIGURE take and refuse what the in-tree driver
+#   does.
 # machines: lts-side-by-side stable-drop-in
 import os
 import socket

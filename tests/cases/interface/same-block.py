@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: I/O, discard, partitions by hand and the 32-bit ioctls are as in the in-tree driver
+# shows: I/O, discards, partitions by hand and the 32-bit ioctls behave as with
+#   the in-tree driver.
 # machines: lts-side-by-side stable-drop-in
 import ctypes
 import fcntl

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: the control node answers every ioctl and mistake as the in-tree driver's does
+# shows: The control node answers every ioctl and every mistake as the in-tree
+#   driver's does.
 # machines: lts-side-by-side stable-drop-in
 import os
 import select

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: who has a device open, when it is let go, cycles, sysfs and uevents are as in-tree
+# shows: Who has a device open, when it is released, cycles, sysfs and uevents
+#   are as with the in-tree driver.
 # machines: lts-side-by-side stable-drop-in
 import os
 import pathlib

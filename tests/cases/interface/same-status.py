@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: status, capacity, direct I/O, block size and CHANGE_FD are as in the in-tree driver
+# shows: Status, capacity, direct I/O, block size and CHANGE_FD are as with the
+#   in-tree driver.
 # machines: lts-side-by-side stable-drop-in
 import os
 

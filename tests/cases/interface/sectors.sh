@@ -1,6 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: sectors are of 512 bytes, but for content that is known to have been made for what direct I/O to the image takes, or if direct I/O is asked for; what was written in sectors of one size is found again, and a blank image stays in 512. An image that xfs has shared blocks of keeps the disk's own sectors
+# shows: Sectors have 512 bytes, unless the content is known to have been made
+#   for the sectors that direct I/O to the image takes, or direct I/O is asked
+#   for. Data written in sectors of one size is found again, and a blank image
+#   stays at 512. An image with blocks that xfs shares keeps the disk's own
+#   sectors.
 # modes: side-by-side drop-in
 # machines: stable-side-by-side
 . tests/lib/case.sh

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: udev links our devices by sequence number and by what is on them, and drops the links again
+# shows: udev links our devices by sequence number and by their content, and
+#   removes the links again.
 # modes: drop-in in-tree
 . tests/lib/case.sh
 

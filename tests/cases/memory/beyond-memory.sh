@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: a file system on a device takes more than the machine's memory while the image's disk is slow: it goes on at the disk's speed, nothing is killed or hangs; direct, the image stays out of the page cache
+# shows: A file system on a device takes more data than the machine has memory,
+#   while the image's disk is slow. It goes on at the disk's speed, and nothing
+#   is killed or hangs. With direct I/O the image stays out of the page cache.
 # kernels: stable
 # modes: side-by-side
 # cpus: 2

@@ -1,6 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: the disk's I/O below a device is accounted to the cgroup that asked for it, a cgroup that io.max slows down slows no other on the same device, the page cache of a buffered image is charged to the one who wrote it, and a cgroup that did I/O can go
+# shows: The disk's I/O below a device is accounted to the cgroup that asked for
+#   it. A cgroup that io.max slows down slows no other on the same device. The
+#   page cache of a buffered image is charged to the cgroup that wrote it. A
+#   cgroup that did I/O can be removed.
 # modes: side-by-side
 # machines: stable-side-by-side
 # timeout: 400

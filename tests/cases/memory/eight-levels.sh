@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: a stack of eight devices, each on a file of a file system on the one below, works while memory is short, its data right at the top and at the bottom
+# shows: A stack of eight devices, each on a file of a file system on the one
+#   below, works while memory is short. Its data is right at the top and at the
+#   bottom.
 # kernels: stable
 # modes: side-by-side
 # cpus: 2

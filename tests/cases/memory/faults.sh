@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: with any single memory allocation failing on the way of any ioctl or I/O, and with I/O errors injected below and on the device, there are errors and nothing worse
+# shows: Any single memory allocation in any ioctl or I/O may fail, and I/O
+#   errors are injected below and on the device. There are errors and nothing
+#   worse.
 # modes: side-by-side
 # debug: only
 # timeout: 400

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: the kernel takes an io.latency target for a device, and the log says, once it is used, that it has no effect
+# shows: The kernel accepts an io.latency target for a device. Once it is used,
+#   the log says that it has no effect.
 # modes: side-by-side
 # debug: only
 . tests/lib/cgroups.sh

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: attaching, using and detaching again and again, and a lease that is refused, leak no memory (kmemleak)
+# shows: Attaching, using and detaching again and again leaks no memory, nor
+#   does a lease that is refused (kmemleak).
 # modes: side-by-side
 # debug: only
 # timeout: 400

@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: as long as a file is the image of a device, or of two, or since LOOP_CHANGE_FD, memory for its page cache is asked for without I/O and without the file system; before and afterwards as for any file
+# shows: While a file is the image of a device or of two, or since
+#   LOOP_CHANGE_FD, memory for its page cache is allocated without I/O and
+#   without the file system. Before and afterwards it is as for any file.
 # modes: side-by-side
 . tests/lib/case.sh
 programs loopdev

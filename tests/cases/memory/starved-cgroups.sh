@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: of 64 cgroups that read from one buffered image, each gets its block while four of them, with 64 reads in flight each, are throttled to nothing and could take every worker of the device
+# shows: Sixty-four cgroups read from one buffered image. Four of them, with 64
+#   reads in flight each, are throttled to nothing and could take every worker
+#   of the device. Each of the others still gets its block.
 # modes: side-by-side
 # machines: stable-side-by-side
 # timeout: 400

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: the power-cut checker notices a disk that is never flushed and one that loses a write now and then, so the other cases here can fail
+# shows: The power-cut checker notices a disk that is never flushed and one that
+#   loses a write now and then, so the other cases here can fail.
 # disks: nvme:1G nvme:3G
 # timeout: 400
 # kernels: stable

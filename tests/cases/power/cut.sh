@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: after a power cut at any flush, FUA write or mark, file systems below and above are clean and everything that was fsynced above is there
+# shows: After a power cut at any flush, FUA write or mark, the file systems
+#   below and above are clean, and everything that was fsynced above is there.
 # modes: side-by-side
 # machines: stable-side-by-side
 # disks: nvme:1G nvme:3G

@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: after a power cut all is there that was fsynced through the mapped path, while the image grew, was mapped as it grew, lost discarded blocks again, and others broke its lease
+# shows: After a power cut all is there that was fsynced through the mapped
+#   path, while the image grew, was mapped as it grew, lost discarded blocks
+#   again, and had its lease broken by others.
 # modes: side-by-side
 # disks: nvme:1G nvme:3G
 # timeout: 400

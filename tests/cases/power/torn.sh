@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: the same when the disk had written any part of its cache since the last flush
+# shows: As power/cut, when the disk had written any part of its cache since the
+#   last flush.
 # disks: nvme:1G nvme:3G
 # timeout: 400
 # kernels: stable

@@ -1,6 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: attaching, detaching, configuring, opening, scanning, resizing and using the same few devices from many processes at once does no harm: no hang, no report, the data of a device that stays attached is right, the module can be removed
+# shows: Many processes attach, detach, configure, open, scan, resize and use
+#   the same few devices at once, and do no harm. Nothing hangs, the kernel
+#   reports nothing, the data of a device that stays attached is right, and the
+#   module can be removed.
 # modes: side-by-side
 # machines: stable-side-by-side
 # cpus: 2

@@ -1,6 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: with mapping on, attach, detach, another image, another size, status, direct I/O, mapping off and on, sysfs, last close, autoclear, removal, all that breaks a lease and I/O, against each other, as root, as the nodes' group, as root of a user namespace, without CAP_LEASE and under an LSM that refuses leases, on ext4 and xfs and with every window of the debug build wide: no hang, no report, all of it can be taken away
+# shows: With mapping on, everything runs against everything: attach, detach,
+#   another image, another size, status, direct I/O, mapping off and on, sysfs,
+#   last close, autoclear, removal, all that breaks a lease, and I/O. It runs as
+#   root, as the nodes' group, as root of a user namespace, without CAP_LEASE
+#   and under an LSM that refuses leases, on ext4 and xfs, with every window of
+#   the debug build wide. Nothing hangs, the kernel reports nothing, and all of
+#   it can be removed.
 # modes: side-by-side
 # machines: stable-side-by-side
 # debug: also

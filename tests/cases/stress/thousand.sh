@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: 1,000 devices can be attached at once and all work; prints what each costs in memory and seconds, next to the in-tree driver
+# shows: 1,000 devices can be attached at once and all work. The case prints
+#   what each costs in memory and seconds, next to the in-tree driver.
 # kernels: stable
 # modes: side-by-side
 # timeout: 400

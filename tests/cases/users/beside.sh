@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: side by side, a shutdown detaches floop's devices, and leaves clean the file systems that their images are on; LVM takes the devices when it is told of them
+# shows: Side by side with the in-tree driver, a shutdown detaches floop's
+#   devices and leaves clean the file systems that their images are on. LVM
+#   takes the devices when it is told of them.
 # modes: side-by-side
 # machines: stable-side-by-side
 # init: systemd

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: cryptsetup, veritysetup and systemd-cryptsetup on a device, and on a file that they attach themselves
+# shows: cryptsetup, veritysetup and systemd-cryptsetup work on a device, and on
+#   a file that they attach themselves.
 # modes: drop-in in-tree
 # init: systemd
 . tests/lib/users.sh

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: systemd-dissect looks into an image, mounts it, attaches it and lets go of it
+# shows: systemd-dissect looks into an image, mounts it, attaches it and
+#   detaches it.
 # modes: drop-in in-tree
 # machines: stable-drop-in stable-in-tree
 # init: systemd

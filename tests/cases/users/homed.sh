@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: systemd-homed makes a home in an encrypted image, opens it, grows it and removes it
+# shows: systemd-homed makes a home in an encrypted image, opens it, grows it
+#   and removes it.
 # modes: drop-in in-tree
 # machines: stable-drop-in stable-in-tree
 # init: systemd

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: a live system boots by initramfs-tools and live-boot, unchanged: a squashfs image below an overlay
+# shows: A live system boots by initramfs-tools and live-boot, unchanged: a
+#   squashfs image below an overlay.
 # modes: drop-in in-tree
 # init: systemd
 # timeout: 300

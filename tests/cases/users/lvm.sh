@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: LVM on two devices: a volume, a move from one to the other, and activation on other devices
+# shows: LVM works on two devices: a volume, a move from one to the other, and
+#   activation on other devices.
 # modes: drop-in in-tree
 # init: systemd
 . tests/lib/users.sh

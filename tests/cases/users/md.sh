@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: md on two devices: a mirror that loses one of them, gets it back, and is assembled again
+# shows: md works on two devices: a mirror loses one of them, gets it back, and
+#   is assembled again.
 # modes: drop-in in-tree
 # machines: stable-drop-in stable-in-tree
 # init: systemd

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: systemd-nspawn runs a container from an image, which keeps what was written there
+# shows: systemd-nspawn runs a container from an image, which keeps what was
+#   written there.
 # modes: drop-in in-tree
 # machines: stable-drop-in stable-in-tree
 # init: systemd

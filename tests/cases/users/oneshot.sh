@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: a device that floop attach --autoclear made in a oneshot unit of systemd stays when the unit has ended, and goes with its first user; where nothing can keep it, attach says so
+# shows: A device that floop attach --autoclear made in a oneshot unit of
+#   systemd stays when the unit has ended, and is detached after its first user.
+#   Where nothing can keep it, attach says so.
 # modes: drop-in in-tree
 # machines: stable-drop-in stable-in-tree
 # init: systemd

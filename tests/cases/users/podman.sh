@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: Podman keeps its containers on a file system in an image, and a volume in another
+# shows: Podman keeps its containers on a file system in an image, and a volume
+#   in another.
 # modes: drop-in in-tree
 # machines: stable-drop-in stable-in-tree
 # init: systemd

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: a portable service is attached from an image, runs from it and is detached
+# shows: A portable service is attached from an image, runs from it and is
+#   detached.
 # modes: drop-in in-tree
 # machines: stable-drop-in stable-in-tree
 # init: systemd

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: QEMU's programs on a device: qemu-img, qemu-io with native AIO and io_uring, qemu-nbd
+# shows: QEMU's programs work on a device: qemu-img, qemu-io with native AIO and
+#   io_uring, qemu-nbd.
 # modes: drop-in in-tree
 # machines: stable-drop-in stable-in-tree
 # init: systemd

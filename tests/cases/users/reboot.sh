@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: an image in fstab is mounted at boot; a shutdown lets go of it, and of one that was attached by hand, and leaves clean both file systems that they are on
+# shows: An image in fstab is mounted at boot. A shutdown detaches it, and one
+#   that was attached by hand, and leaves clean both file systems that they are
+#   on.
 # modes: drop-in in-tree
 # init: systemd
 # timeout: 300

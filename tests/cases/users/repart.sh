@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: systemd-repart makes an image with file systems in it through loop devices, and grows it
+# shows: systemd-repart makes an image with file systems in it through loop
+#   devices, and grows it.
 # modes: drop-in in-tree
 # machines: stable-drop-in stable-in-tree
 # init: systemd

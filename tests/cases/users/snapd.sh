@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: snapd installs a snap from a file, mounts it, and lets go of it when it is removed
+# shows: snapd installs a snap from a file, mounts it, and detaches it when the
+#   snap is removed.
 # modes: drop-in in-tree
 # machines: stable-drop-in stable-in-tree
 # init: systemd

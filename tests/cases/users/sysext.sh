@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: systemd-sysext lays an image over /usr and takes it away again; a unit runs with RootImage=
+# shows: systemd-sysext lays an image over /usr and takes it away again. A unit
+#   runs with RootImage=.
 # modes: drop-in in-tree
 # machines: stable-drop-in stable-in-tree
 # init: systemd

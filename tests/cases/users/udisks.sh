@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: udisksctl sets up an image, mounts its partition and deletes the device
+# shows: udisksctl sets up an image, mounts its partition and deletes the
+#   device.
 # modes: drop-in in-tree
 # init: systemd
 . tests/lib/users.sh
