@@ -36,17 +36,15 @@
 #include <sys/socket.h>
 #include <sys/statfs.h>
 #include <sys/wait.h>
-#include <linux/fs.h>
 #include <linux/falloc.h>
 
 #include "adversary/adversary.h"
-#include "loopstat.h"
 
 uint64_t run;
 struct arena *arena;
 struct place place;
 const char *device, *image;
-char dir[200], home[256], home_image[280];
+char sysfs[256], dir[200], home[256], home_image[280];
 uint64_t seed = 1;
 ino_t image_ino;
 unsigned int fs_kind, sector_size;
@@ -62,7 +60,6 @@ static pid_t parent;
 static double began;
 static struct op ops[OPS_MOST];
 static unsigned int nr_ops, patience = 120;
-static char sysfs[256];
 static uint64_t silent_ops;	/* of which the VFS tells no lease */
 static bool uncounted_only, wants_mapping;
 static unsigned long bursts, rounds;
@@ -109,15 +106,8 @@ struct task *task_new(const char *name, unsigned int id)
 {
 	struct task *t = &arena->tasks[atomic_fetch_add(&arena->nr_tasks, 1)];
 
-	snprintf(t->name, sizeof(t->name), "%s %u", name, id);
-	t->tid = (pid_t)syscall(SYS_gettid);
+	task_begin(t, name, id);
 	return t;
-}
-
-void doing(struct task *t, const char *what)
-{
-	t->since = seconds();
-	t->doing = what;
 }
 
 /* The adversaries */
@@ -359,20 +349,6 @@ static void look_after_children(void)
 
 /* The parent */
 
-static void say_stack(struct task *t)
-{
-	char path[64], buf[4096];
-	ssize_t n;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/stack", t->tid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, buf, sizeof(buf));
-	if (n > 0)
-		printf("%.*s", (int)n, buf);
-	close(fd);
-}
-
 static void *watchdog_thread(void *arg)
 {
 	int i;
@@ -400,40 +376,10 @@ static void *watchdog_thread(void *arg)
 	return NULL;
 }
 
-static uint64_t read_attr(const char *name)
+static void set_mapping(const char *value)
 {
-	char path[300], buf[64] = "";
-	ssize_t n;
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/%s", sysfs, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, buf, sizeof(buf) - 1);
-	if (n <= 0)
-		fail("%s: %s", path, strerror(errno));
-	close(fd);
-	return strtoull(buf, NULL, 0);
-}
-
-static uint64_t read_stat(const char *name)
-{
-	uint64_t n;
-
-	if (!loopstat(sysfs, name, &n))
-		fail("%s/stat: no %s", sysfs, name);
-	return n;
-}
-
-static void write_attr(const char *name, const char *value)
-{
-	char path[300];
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/%s", sysfs, name);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0 || write(fd, value, strlen(value)) < 0)
-		fail("%s: %s", path, strerror(errno));
-	close(fd);
+	if (write_attr("mapping", value))
+		fail("%s/mapping can't be set to %s", sysfs, value);
 }
 
 /*
@@ -488,8 +434,8 @@ static bool wait_mapped(uint64_t enough)
 			unshare_image();
 			/* It waits longer and longer; from the start not. */
 			if (!read_attr("mapped")) {
-				write_attr("mapping", "0");
-				write_attr("mapping", "1");
+				set_mapping("0");
+				set_mapping("1");
 			}
 			ask = now + 1;
 		}

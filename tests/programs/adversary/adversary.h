@@ -3,15 +3,10 @@
 #ifndef TESTS_ADVERSARY_H
 #define TESTS_ADVERSARY_H
 
-#include <fcntl.h>
 #include <pthread.h>
-#include <stdatomic.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/types.h>
 
-#include "../common.h"
+#include "../attack.h"
 #include "../stamp.h"
 
 #define BLOCK 4096U		/* a multiple of any file system's block */
@@ -24,7 +19,7 @@
 #define OPS_MOST 64
 #define OWNER 1000		/* uids */
 #define OTHER 1001
-#define NOT_TRIED 1	/* an operation that makes no sense with this descriptor */
+#define NOT_TRIED 1		/* makes no sense with this descriptor */
 
 /* How a descriptor was asked for. The middle three are counted as openers. */
 enum access { NEITHER, RDONLY, WRONLY, RDWR, PATH, ACCESSES };
@@ -32,13 +27,6 @@ enum access { NEITHER, RDONLY, WRONLY, RDWR, PATH, ACCESSES };
 enum how { PLAIN, REOPENED, RECEIVED, RING, OVERLAY, HOWS };
 /* What an adversary may do now */
 enum gate { CLOSED, OBTAIN, UNCOUNTED, ANY };
-
-struct task {
-	char name[24];
-	_Atomic(const char *) doing;
-	_Atomic double since;
-	pid_t tid;
-};
 
 struct count {
 	atomic_ulong ok, refused;
@@ -66,7 +54,7 @@ struct arena {
 	atomic_ulong stale;
 	/* Of each protected sector: surely there, perhaps there */
 	_Atomic uint32_t *done, *issued;
-	atomic_uint *taken;		/* chunks that somebody else writes to */
+	atomic_uint *taken;	/* chunks that somebody else writes to */
 	char failure[512];
 };
 
@@ -130,10 +118,7 @@ extern int mount_fd, outboxes[ADVERSARIES];
 extern const struct op remap_ops[], space_ops[], attr_ops[], misc_ops[];
 
 /* adversary.c */
-__attribute__((format(printf, 1, 2), noreturn))
-void fail(const char *fmt, ...);
 struct task *task_new(const char *name, unsigned int id);
-void doing(struct task *t, const char *what);
 
 /* device.c */
 void *device_thread(void *arg);
@@ -144,7 +129,6 @@ void device_detach(void);
 void last_look(const char *path, uint8_t *buf);
 void prepare_image(uint8_t *buf);
 extern atomic_ulong reads, writes, flushes, discards, cut_short, kept_bytes;
-extern atomic_ulong no_space;
 extern atomic_bool device_stopping;
 
 /* descriptors.c */
@@ -162,10 +146,6 @@ void names_take(void);
 void names_let_go(void);
 
 /* helpers of the operations, in remap.c */
-int ret(long n);
-int ret_close(int fd, long n);
-void full_write(int fd, const void *buf, size_t len, uint64_t pos,
-		const char *what);
 void donor_begin(struct adversary *a);
 void donor_write(struct adversary *a, uint32_t first, uint32_t nr);
 void donor_check(struct adversary *a, uint32_t first, uint32_t nr);

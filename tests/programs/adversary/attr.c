@@ -57,7 +57,7 @@ static int op_chmod(struct adversary *a, int fd)
 	return err;
 }
 
-/* To whom it belongs; a container's root may give it away, and takes it back. */
+/* Its owner; a container's root may give it away, and takes it back. */
 static int op_chown(struct adversary *a, int fd)
 {
 	uid_t owner = a->id == 2 ? 0 : OWNER;

@@ -13,18 +13,6 @@
 #define RWF_ATOMIC 0x40
 #endif
 
-struct move_extent {
-	uint32_t reserved, donor;
-	uint64_t orig, to, len, moved;
-};
-
-struct exchange {
-	int32_t fd;
-	uint32_t pad;
-	uint64_t from, to, len, flags;
-	uint64_t freshness[6];		/* of a commit only */
-};
-
 /* The old exchange of whole files; what the kernel looks at is named. */
 struct swap {
 	int64_t version, target, tmp, offset, length;
@@ -40,41 +28,7 @@ struct swap {
 	} stat;
 };
 
-#define MOVE_EXT	_IOWR('f', 15, struct move_extent)
-#define XFS_EXCHANGE	_IOC(_IOC_WRITE, 'X', 129, 40)
-#define XFS_START	_IOC(_IOC_READ, 'X', 130, 88)
-#define XFS_COMMIT	_IOC(_IOC_WRITE, 'X', 131, 88)
 #define XFS_SWAP	_IOC(_IOC_READ | _IOC_WRITE, 'X', 109, 192)
-
-int ret(long n)
-{
-	return n < 0 ? -errno : 0;
-}
-
-int ret_close(int fd, long n)
-{
-	int err = ret(n);
-
-	close(fd);
-	return err;
-}
-
-void full_write(int fd, const void *buf, size_t len, uint64_t pos,
-		const char *what)
-{
-	ssize_t n;
-	int i;
-
-	for (i = 0; i < 250; i++) {
-		n = pwrite(fd, buf, len, (off_t)pos);
-		if (n >= 0 || errno != ENOSPC)
-			break;
-		usleep(20000);
-	}
-	if (n != (ssize_t)len)
-		fail("write to %s: %s", what, n < 0 ? strerror(errno) :
-						      "cut short");
-}
 
 int own_file(struct adversary *a, const char *name, int flags)
 {
@@ -255,25 +209,6 @@ static int part_end(struct adversary *a, struct part *p, int err)
 	linger(a);
 	donor_check(a, p->at, p->nr);
 	return err;
-}
-
-static int dedupe(int from, uint64_t from_pos, int to, uint64_t pos, size_t len)
-{
-	struct {
-		struct file_dedupe_range range;
-		struct file_dedupe_range_info info;
-	} arg = {
-		.range = { .src_offset = from_pos, .src_length = len,
-			   .dest_count = 1 },
-		.info = { .dest_fd = to, .dest_offset = pos },
-	};
-
-	if (ioctl(from, FIDEDUPERANGE, &arg))
-		return -errno;
-	if (arg.info.status < 0)
-		return arg.info.status;
-	return arg.info.status == FILE_DEDUPE_RANGE_SAME &&
-	       arg.info.bytes_deduped == len ? 0 : -EBUSY;
 }
 
 static int op_dedupe(struct adversary *a, int fd)
