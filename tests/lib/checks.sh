@@ -45,7 +45,8 @@ refused() {
 		fail "$what: '$*' succeeded, it should have been refused"
 	fi
 	# shellcheck disable=SC2053
-	[[ $out == $pattern ]] || fail "$what: refused, but with '$out', not '$pattern'"
+	[[ $out == $pattern ]] ||
+		fail "$what: refused, but with '$out', not '$pattern'"
 	echo "ok: $what: refused: $out"
 }
 

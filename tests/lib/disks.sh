@@ -26,7 +26,9 @@ dm_remove() {
 # dm_snapshot NAME BASE CHANGES - what is on BASE, with changes that go
 # elsewhere: /dev/mapper/NAME, of two other dm devices
 dm_snapshot() {
-	echo "0 $(sectors "/dev/mapper/$2") snapshot /dev/mapper/$2 /dev/mapper/$3 N 16" | dmsetup create "$1"
+	local base=/dev/mapper/$2 changes=/dev/mapper/$3
+	echo "0 $(sectors "$base") snapshot $base $changes N 16" |
+		dmsetup create "$1"
 }
 
 # sectors DEVICE - its size in 512-byte sectors
@@ -39,17 +41,20 @@ sectors() {
 ram_disk() {
 	local folder=/sys/kernel/config/nullb/$1 setting
 	modprobe null_blk nr_devices=0
-	[ -e "${folder%/*}" ] || mount_at configfs /sys/kernel/config -t configfs
+	[ -e "${folder%/*}" ] ||
+		mount_at configfs /sys/kernel/config -t configfs
 	later end_disk "$1"
 	mkdir "$folder"
-	for setting in "size=$3" "blocksize=$2" memory_backed=1 discard=1 power=1; do
+	for setting in "size=$3" "blocksize=$2" memory_backed=1 \
+		discard=1 power=1; do
 		echo "${setting#*=}" >"$folder/${setting%=*}"
 	done
 	udev_settle
 	# Older kernels number them.
 	DISK=/dev/$1
 	[ -b "$DISK" ] || DISK=/dev/nullb$(<"$folder/index")
-	is "a disk in memory: its sectors" "$(attr "$DISK" queue/logical_block_size)" "$2"
+	is "a disk in memory: its sectors" \
+		"$(attr "$DISK" queue/logical_block_size)" "$2"
 }
 
 # end_disk NAME - if it is there

@@ -42,7 +42,8 @@ fragmented() {
 	: >"$1"
 	: >"$1.other"
 	for ((i = 0; i < $2 * 16; i++)); do
-		printf 'file 0\npwrite -q %dk 64k\nfsync\nfile 1\npwrite -q %dk 64k\nfsync\n' $((i * 64)) $((i * 64))
+		printf \
+			'file 0\npwrite -q %dk 64k\nfsync\nfile 1\npwrite -q %dk 64k\nfsync\n' $((i * 64)) $((i * 64))
 	done | xfs_io -d "$1" "$1.other" >/dev/null
 	rm "$1.other"
 }

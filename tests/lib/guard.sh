@@ -49,7 +49,8 @@ wait_mapped() {
 	bytes=$(($(blockdev --getsize64 "$1")))
 	[ $# -lt 2 ] || bytes=$(($2 << 20))
 	(wait_until 30 maps "$1" "$bytes") ||
-		fail "$1 is not mapped: $(grep . "/sys/block/${1#/dev/}"/loop/{mapped*,stat} 2>&1)"
+		fail "$1 is not mapped:" \
+			"$(grep . "/sys/block/${1#/dev/}"/loop/{mapped*,stat} 2>&1)"
 }
 
 # begin_mapped FS SIZE - a file system with a written image (seed 1), attached
@@ -87,7 +88,8 @@ breaks() {
 	wait_mapped "$dev"
 	before=$(broken "$dev")
 	check "$fs: $what" "$@"
-	[ "$(broken "$dev")" -gt "$before" ] || fail "$fs: $what: the lease was not broken"
+	[ "$(broken "$dev")" -gt "$before" ] ||
+		fail "$fs: $what: the lease was not broken"
 }
 
 # goes WHAT DEVICE WAY OTHER - reads of the whole device take one path, and none

@@ -12,14 +12,16 @@ is_direct() {
 	if [ "$2" = 1 ]; then
 		is "what is said about it" "$(attr "$1" loop/dio_reason)" direct
 	else
-		matches "what is said about it" "$(attr "$1" loop/dio_reason)" "[!d]*"
+		matches "what is said about it" \
+			"$(attr "$1" loop/dio_reason)" "[!d]*"
 	fi
 }
 
 # put FILE MEGABYTE COUNT TARGET [DD-OPTION]... - the file's beginning at that
 # place of the target
 put() {
-	dd if="$1" of="$4" bs=64k seek=$(($2 * 16)) count=$(($3 * 16)) conv=notrunc status=none "${@:5}"
+	dd if="$1" of="$4" bs=64k seek=$(($2 * 16)) count=$(($3 * 16)) \
+		conv=notrunc status=none "${@:5}"
 }
 
 # blocks FILE - how many 512-byte blocks it takes on its file system
@@ -39,7 +41,8 @@ exercise() {
 	noise "$WORK/other" 1
 	device=$(attach "$image")
 	direct=$(dio "$device")
-	echo "direct: $direct, sectors of $(attr "$device" queue/logical_block_size)"
+	echo "direct: $direct," \
+		"sectors of $(attr "$device" queue/logical_block_size)"
 
 	put "$WORK/noise" 1 4 "$model"
 	put "$WORK/noise" 1 4 "$device" oflag=direct
@@ -53,23 +56,28 @@ exercise() {
 	check "and so does the file" cmp "$image" "$model"
 
 	before=$(blocks "$image")
-	dd if=/dev/zero of="$model" bs=1M seek=3 count=1 conv=notrunc status=none
+	dd if=/dev/zero of="$model" bs=1M seek=3 count=1 \
+		conv=notrunc status=none
 	check "discard" blkdiscard -o 3M -l 1M "$device"
-	dd if=/dev/zero of="$model" bs=1M seek=8 count=1 conv=notrunc status=none
+	dd if=/dev/zero of="$model" bs=1M seek=8 count=1 \
+		conv=notrunc status=none
 	check "write zeroes" blkdiscard -z -o 8M -l 1M "$device"
 	check "flush" sync "$device"
 	check "what was discarded reads as zeros" cmp "$device" "$model"
 	if [ "$punches" = yes ]; then
 		[ "$(blocks "$image")" -lt "$before" ] ||
-			fail "the discard freed no blocks of the file: $before before, $(blocks "$image") after"
+			fail "the discard freed no blocks of the file:" \
+				"$before before, $(blocks "$image") after"
 		echo "ok: the discard freed blocks of the file"
 	fi
 
 	# A sector alone, where sectors are smaller than the file system's
 	# blocks.
-	dd if="$WORK/other" of="$device" bs="$(attr "$device" queue/logical_block_size)" count=1 seek=3 \
+	dd if="$WORK/other" of="$device" \
+		bs="$(attr "$device" queue/logical_block_size)" count=1 seek=3 \
 		oflag=direct conv=notrunc status=none
-	dd if="$WORK/other" of="$model" bs="$(attr "$device" queue/logical_block_size)" count=1 seek=3 \
+	dd if="$WORK/other" of="$model" \
+		bs="$(attr "$device" queue/logical_block_size)" count=1 seek=3 \
 		conv=notrunc status=none
 	detach "$device"
 	drop_caches
@@ -77,7 +85,8 @@ exercise() {
 
 	device=$(attach --read-only "$image")
 	check "attached again it reads the same" cmp "$device" "$model"
-	refused "a read-only one is not written to" "*" dd if=/dev/zero of="$device" count=1 conv=fsync
+	refused "a read-only one is not written to" "*" \
+		dd if=/dev/zero of="$device" count=1 conv=fsync
 	detach "$device"
 	check "the file is still as the model" cmp "$image" "$model"
 }
@@ -103,9 +112,12 @@ passes_on() {
 	put "$WORK/noise" "$at" 4 "$device" oflag=direct
 	check "flush" sync "$device"
 	drop_caches
-	check "the device reads as written" cmp -n 4M -i "0:${at}M" "$WORK/noise" "$device"
-	check "and so does the image" cmp -n 4M -i "0:${at}M" "$WORK/noise" "$image"
+	check "the device reads as written" \
+		cmp -n 4M -i "0:${at}M" "$WORK/noise" "$device"
+	check "and so does the image" cmp -n 4M -i "0:${at}M" "$WORK/noise" \
+		"$image"
 	check "discard" blkdiscard -o $((at + 1))M -l 1M "$device"
-	check "discarded is zero" cmp -n 1M -i $((at + 1))M:0 "$device" /dev/zero
+	check "discarded is zero" \
+		cmp -n 1M -i $((at + 1))M:0 "$device" /dev/zero
 	check "in the image, too" cmp -n 1M -i $((at + 1))M:0 "$image" /dev/zero
 }

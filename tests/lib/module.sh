@@ -44,8 +44,10 @@ load_debug() {
 window_bits() {
 	local bits=0 name line
 	for name; do
-		line=$(sed -n '/^enum floop_window {/,/^}/s/^\tFLOOP_WINDOW_\(.*\),$/\1/p' \
-			kernel/rules.h | grep -n -x "$name") || fail "no window $name"
+		line=$(sed -n \
+			'/^enum floop_window {/,/^}/s/^\tFLOOP_WINDOW_\(.*\),$/\1/p' \
+			kernel/rules.h | grep -n -x "$name") ||
+			fail "no window $name"
 		bits=$((bits | 1 << (${line%%:*} - 1)))
 	done
 	echo "$bits"

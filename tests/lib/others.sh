@@ -82,10 +82,12 @@ nothing_lands() {
 	# What is free is taken, what was cut off with it
 	sync
 	free=$(($(stat -f -c '%a * %S' "$MNT") >> 20))
-	check "$fs: a file in its place" fallocate -l $((free - 12))M "$MNT/filler"
+	check "$fs: a file in its place" \
+		fallocate -l $((free - 12))M "$MNT/filler"
 	check "$fs: and another" written "$MNT/neighbour" 8M 7
 	sync
 	pattern write -d -q -b 64k -s 2 -o "$1" "$dev" "$2" || true
 	drop_caches
-	check "$fs: the neighbour has nothing of the image" pattern check -q -s 7 "$MNT/neighbour" 8M
+	check "$fs: the neighbour has nothing of the image" \
+		pattern check -q -s 7 "$MNT/neighbour" 8M
 }

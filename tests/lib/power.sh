@@ -49,7 +49,8 @@ power_run() {
 	unmount "$WORK/below"
 
 	dm_snapshot run base written
-	echo "0 $(sectors /dev/mapper/run) log-writes /dev/mapper/run /dev/mapper/log" | dmsetup create logged
+	echo "0 $(sectors /dev/mapper/run) log-writes" \
+		/dev/mapper/run /dev/mapper/log | dmsetup create logged
 	mount -t "$below" "$@" /dev/mapper/logged "$WORK/below"
 	dev=$(loop_attach "$how" "$WORK/below/image")
 	mount -t "$above" "$dev" "$WORK/above"
@@ -65,7 +66,13 @@ power_run() {
 	dm_remove logged
 	dm_remove run
 	logreplay points /dev/mapper/log >"$WORK/points"
-	awk '{ n[$2]++ } END { for (k in n) printf "%d %ss ", n[k], k; print "in the log" }' "$WORK/points"
+	awk '
+		{ n[$2]++ }
+		END {
+			for (k in n)
+				printf "%d %ss ", n[k], k
+			print "in the log"
+		}' "$WORK/points"
 }
 
 # power_look DISK BELOW ABOVE HOW ROUNDS SEED - of the disk as it was when the
@@ -76,15 +83,19 @@ power_look() {
 	if mount -t "$below" /dev/mapper/look "$WORK/below"; then
 		dev=$(loop_attach "$how" "$WORK/below/image")
 		if mount -t "$above" "$dev" "$WORK/above"; then
-			[ "$rounds" = none ] || fsyncer check "$WORK/above" "$rounds" "$seed" || bad=1
+			[ "$rounds" = none ] ||
+				fsyncer check "$WORK/above" "$rounds" "$seed" ||
+				bad=1
 			unmount "$WORK/above"
-			fsck_of "$above" "$dev" >"$WORK/out" 2>&1 || { cat "$WORK/out"; bad=1; }
+			fsck_of "$above" "$dev" >"$WORK/out" 2>&1 ||
+				{ cat "$WORK/out"; bad=1; }
 		else
 			bad=1
 		fi
 		loopdev detach "$dev"
 		unmount "$WORK/below"
-		fsck_of "$below" /dev/mapper/look >"$WORK/out" 2>&1 || { cat "$WORK/out"; bad=1; }
+		fsck_of "$below" /dev/mapper/look >"$WORK/out" 2>&1 ||
+			{ cat "$WORK/out"; bad=1; }
 	else
 		bad=1
 	fi
@@ -117,13 +128,16 @@ power_check() {
 	shift 5
 	bad=0
 	while read -r to kind mark; do
-		logreplay "$@" run /dev/mapper/log /dev/mapper/base "$from" "$to" >"$WORK/replayed"
+		logreplay "$@" run /dev/mapper/log /dev/mapper/base "$from" \
+			"$to" >"$WORK/replayed"
 		from=$to
-		if power_look base "$below" "$above" "$how" "$mark" "$seed" >"$WORK/look" 2>&1; then
+		if power_look base "$below" "$above" "$how" "$mark" \
+			"$seed" >"$WORK/look" 2>&1; then
 			good=$((good + 1))
 		else
 			bad=$((bad + 1))
-			echo "entry $to ($kind, round $mark): $(grep -v '^ok' "$WORK/look" | tail -3)"
+			echo "entry $to ($kind, round $mark):" \
+				"$(grep -v '^ok' "$WORK/look" | tail -3)"
 		fi
 	done <"$WORK/chosen"
 	echo "$below / $how / $above: $good points right, $bad wrong"

@@ -9,7 +9,8 @@ PROGRAMS_SH=1
 # programs NAME... - built where they run, once: afterwards they are commands
 programs() {
 	local out=$PROGRAMS name
-	make -s -C "$PROJECT/tests/programs" OUT="$out" "${@/#/$out/}" || fail "cannot build $*"
+	make -s -C "$PROJECT/tests/programs" OUT="$out" "${@/#/$out/}" ||
+		fail "cannot build $*"
 	mkdir -p "$WORK/bin"
 	for name; do
 		cp "$out/$name" "$WORK/bin/"

@@ -25,7 +25,8 @@ torture_begin() {
 	torture -i -s "$SEED" "$MNT/image" "${SIZE:-16m}"
 	# What the image lets go is soon somebody else's.
 	free=$(($(stat -f -c '%a * %S' "$MNT")))
-	[ "$free" -le "$leave" ] || fallocate -l $((free - leave)) "$MNT/ballast"
+	[ "$free" -le "$leave" ] ||
+		fallocate -l $((free - leave)) "$MNT/ballast"
 	set_mapping 1
 	DEV=$(loopdev attach -d -b $sector "$@" -s "${SIZE:-16m}" "$MNT/image")
 }

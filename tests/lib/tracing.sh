@@ -8,7 +8,8 @@ TRACING_SH=1
 # QEMU's emulation may run into an int3 that the kernel puts into its code for a
 # moment, to turn a tracepoint on, when it isn't there any more
 begin_tracing() {
-	[ "$(nproc)" = 1 ] || fail "tracing with more than one CPU: see begin_tracing()"
+	[ "$(nproc)" = 1 ] ||
+		fail "tracing with more than one CPU: see begin_tracing()"
 	mount_at none "$WORK/tracing" -t tracefs
 	# shellcheck disable=SC2034 # the cases use it
 	tracing=$WORK/tracing
@@ -29,11 +30,14 @@ fua_writes() {
 	echo >"$tracing/trace"
 	echo 1 >"$tracing/events/block/block_bio_queue/enable"
 	echo 1 >"$tracing/events/block/block_rq_issue/enable"
-	dd if=/dev/zero of="$1" bs=4k count=1 oflag=direct,dsync conv=notrunc status=none
+	dd if=/dev/zero of="$1" bs=4k count=1 oflag=direct,dsync \
+		conv=notrunc status=none
 	echo 0 >"$tracing/events/block/enable"
-	awk -v device=": $(tr : , <"/sys/block/${1#/dev/}/dev") " -v disk=": $(tr : , <"/sys/block/${disk#/dev/}/dev") " '
+	awk -v device=": $(tr : , <"/sys/block/${1#/dev/}/dev") " \
+		-v disk=": $(tr : , <"/sys/block/${disk#/dev/}/dev") " '
 		/block_bio_queue/ && index($0, device "WF") { inside = 1 }
 		/block_bio_queue/ && index($0, device "F") { inside = 0 }
-		inside && /block_rq_issue/ && (index($0, disk "F") || index($0, disk "WF")) { n++ }
+		inside && /block_rq_issue/ &&
+			(index($0, disk "F") || index($0, disk "WF")) { n++ }
 		END { print n + 0 }' "$tracing/trace"
 }

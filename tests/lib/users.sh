@@ -43,7 +43,8 @@ reboot_machine() {
 
 # tree FOLDER - a small operating system: busybox, and a name
 tree() {
-	mkdir -p "$1"/{dev,proc,sys,run,tmp,root,etc,var/tmp,usr/bin,usr/sbin,usr/lib}
+	mkdir -p "$1"/{dev,proc,sys,run,tmp,root,etc,var/tmp} \
+		"$1"/usr/{bin,sbin,lib}
 	ln -sfn usr/bin "$1/bin"
 	ln -sfn usr/sbin "$1/sbin"
 	ln -sfn usr/lib "$1/lib"

@@ -12,7 +12,8 @@ begin_writes() {
 	local device=$1 size=$2
 	shift 2
 	rm -f "$WORK/model" "$WORK/keeper"
-	keeper write "$@" -m "$WORK/model" "$device" "$size" >"$WORK/keeper" 2>&1 &
+	keeper write "$@" -m "$WORK/model" "$device" \
+		"$size" >"$WORK/keeper" 2>&1 &
 	keeper=$!
 	later stop_writes $keeper
 	wait_until 20 grep -q began "$WORK/keeper"

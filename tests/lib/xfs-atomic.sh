@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Usage: xfs-atomic.sh DISK. Shows, without any module of ours, that xfs lets direct I/O in flight land in another file's
-# blocks: docs/safety.md, "A hole of xfs's own". The DISK (320 MiB or more of it) is made anew. Exit status 1: it did; 0: it
-# didn't. In the test machine:
+# Usage: xfs-atomic.sh DISK. Shows, without any module of ours, that xfs lets
+# direct I/O in flight land in another file's blocks: docs/safety.md, "A hole of
+# xfs's own". The DISK (320 MiB or more) is formatted. Exit status 1: it did;
+# 0: it didn't. In the test machine:
 #
 #   ./vm --no-module --disk nvme:1G -- tests/lib/xfs-atomic.sh /dev/nvme0n1
 set -euo pipefail
@@ -23,7 +24,8 @@ end() {
 	rmdir "$mnt" "$group"
 }
 
-[ -e /sys/fs/cgroup/cgroup.controllers ] || mount -t cgroup2 cgroup2 /sys/fs/cgroup
+[ -e /sys/fs/cgroup/cgroup.controllers ] ||
+	mount -t cgroup2 cgroup2 /sys/fs/cgroup
 echo "+io" >/sys/fs/cgroup/cgroup.subtree_control
 mkdir "$group"
 number=$(cat "/sys/block/${disk#/dev/}/dev")

@@ -15,9 +15,11 @@ out=$("$FLOOP" detach --all --dry-run --json)
 is "--dry-run names them all" "$(grep -c would-detach <<<"$out")" 5
 is "and detaches none" "$("$FLOOP" list | wc -l)" 6
 if [ "$PREFIX" = floop ]; then
-	check "--driver loop means other devices" "$FLOOP" detach --all --driver loop
+	check "--driver loop means other devices" "$FLOOP" \
+		detach --all --driver loop
 else
-	check "--driver floop means other devices" "$FLOOP" detach --all --driver floop
+	check "--driver floop means other devices" "$FLOOP" \
+		detach --all --driver floop
 fi
 is "all are there still" "$("$FLOOP" list | wc -l)" 6
 
@@ -36,7 +38,8 @@ for n in 1 2 3; do
 done
 ln "$image" "$WORK/another-name"
 out=$("$FLOOP" detach --json "$WORK/another-name")
-is "every device of an image, by another name" "$(grep -c '"detached"' <<<"$out")" 3
+is "every device of an image, by another name" \
+	"$(grep -c '"detached"' <<<"$out")" 3
 dev=$("$FLOOP" attach "$image")
 rm "$image"
 is "status: deleted" "$(status "$dev" deleted)" true

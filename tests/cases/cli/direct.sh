@@ -13,7 +13,8 @@ disk=$(attach --block-size 4096 "$(mkimage 256M)")
 later detach "$disk"
 on_disk ext4 "$disk"
 
-# whether IMAGE [ARG]... - attach it; is it direct, with which sectors, and why not?
+# whether IMAGE [ARG]... - attach it; is it direct, with which sectors, and why
+# not?
 whether() {
 	local image=$1 dev
 	shift
@@ -26,16 +27,20 @@ whether() {
 }
 
 blank=$(mkimage 16M "$MNT/blank")
-matches "a blank image" "$(whether "$blank")" "false 512 *nothing known to be made for them*"
+matches "a blank image" "$(whether "$blank")" \
+	"false 512 *nothing known to be made for them*"
 is "--direct on" "$(whether "$blank" --direct on)" "true 4096 null"
 matches "--direct off" "$(whether "$blank" --direct off)" \
 	"false 512 turned off by LOOP_SET_DIRECT_IO, or not asked for (*"
-matches "offset" "$(whether "$blank" --offset 512)" "false 512 *offset 512 is not a multiple of 4096*"
-matches "sector size" "$(whether "$blank" --sector-size 512)" "false 512 * 4096 *"
+matches "offset" "$(whether "$blank" --offset 512)" \
+	"false 512 *offset 512 is not a multiple of 4096*"
+matches "sector size" "$(whether "$blank" --sector-size 512)" \
+	"false 512 * 4096 *"
 
 gpt=$(mkimage 16M "$MNT/gpt")
 echo 'type=linux' | sfdisk -q --label gpt "$gpt"
-matches "content" "$(whether "$gpt")" "false 512 *holds a GPT made for 512-byte sectors*"
+matches "content" "$(whether "$gpt")" \
+	"false 512 *holds a GPT made for 512-byte sectors*"
 odd=$(mkimage $(((16 << 20) + 512)) "$MNT/odd")
 mkfs.ext4 -q -b 4096 "$odd"
 matches "size" "$(whether "$odd")" "false 512 *last 512 bytes would be lost*"
@@ -44,7 +49,8 @@ ends_with 7 "floop: $blank: no direct I/O: *offset 512*; --direct auto attaches 
 	attach --direct on --offset 512 "$blank"
 ends_with 7 "floop: $gpt: no direct I/O: *GPT*" attach --direct on "$gpt"
 is "nothing is attached but the disk" "$("$FLOOP" list | wc -l)" 2
-is "unless the sectors are asked for" "$(whether "$gpt" --direct on --sector-size 4096)" \
+is "unless the sectors are asked for" \
+	"$(whether "$gpt" --direct on --sector-size 4096)" \
 	"true 4096 null"
 
 # On a partition, of a file system that doesn't say what direct I/O takes
@@ -55,4 +61,6 @@ udev_settle
 wait_until 20 test -b "${whole}p1"
 mkfs.vfat -S 4096 "${whole}p1" >/dev/null
 mount_at "${whole}p1" "$WORK/vfat"
-is "on a partition" "$(whether "$(mkimage 16M "$WORK/vfat/image")" --direct on)" "true 4096 null"
+is "on a partition" \
+	"$(whether "$(mkimage 16M "$WORK/vfat/image")" --direct on)" \
+	"true 4096 null"

@@ -18,11 +18,13 @@ floop=$!
 exec 8>"$WORK/go"
 wait_until 20 held
 detach "$dev"
-is "another image on the same device" "$(attach --device "$dev" "$other")" "$dev"
+is "another image on the same device" "$(attach --device "$dev" "$other")" \
+	"$dev"
 exec 8>&-
 status=0
 wait $floop || status=$?
 is "exit status of detach" "$status" 6
-matches "what it says" "$(<"$WORK/held")" "*floop: $dev: nothing is attached to it*"
+matches "what it says" "$(<"$WORK/held")" \
+	"*floop: $dev: nothing is attached to it*"
 is "what is attached" "$(attr "$dev" loop/backing_file)" "$other"
 detach "$dev"

@@ -21,7 +21,8 @@ matches "for people" "$("$FLOOP" status "$c")" "*driver:         loop (in-tree)
 is "list has both, in order" "$(devices)" "$a $b $c"
 
 warning=$("$FLOOP" attach --driver loop "$image" 2>&1 >"$WORK/second")
-matches "one image, both drivers" "$warning" "*is attached to $a for writing already*"
+matches "one image, both drivers" "$warning" \
+	"*is attached to $a for writing already*"
 check "detach by image, both" "$FLOOP" detach "$image"
 is "list" "$(devices)" "$b $c"
 check "detach those of one driver" "$FLOOP" detach --all --driver loop
@@ -29,7 +30,8 @@ is "list" "$(devices)" "$b"
 check "detach" "$FLOOP" detach --all
 
 rmmod floop
-ends_with 3 "floop: no floop driver: /dev/floop-control is not there; *" attach --driver floop "$image"
+ends_with 3 "floop: no floop driver: /dev/floop-control is not there; *" \
+	attach --driver floop "$image"
 dev=$("$FLOOP" attach "$image")
 matches "auto without floop" "$dev" "/dev/loop*"
 is "which driver" "$(status "$dev" driver)" loop

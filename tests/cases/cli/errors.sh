@@ -21,9 +21,11 @@ ends_with 7 "floop: pipe: is a pipe; *" attach pipe
 ends_with 7 "floop: /dev/null: is a character device; *" attach /dev/null
 ends_with 7 "floop: empty: is empty; *" attach empty
 ends_with 7 "floop: small: only 100 bytes would be visible*" attach small
-ends_with 7 "floop: image: the offset 1048576 is past its end*" attach --offset 1M image
+ends_with 7 "floop: image: the offset 1048576 is past its end*" \
+	attach --offset 1M image
 ends_with 6 "floop: image: is not attached to any device; *" detach image
-ends_with 6 "floop: /dev/${PREFIX}77777: no such device*" status "/dev/${PREFIX}77777"
+ends_with 6 "floop: /dev/${PREFIX}77777: no such device*" \
+	status "/dev/${PREFIX}77777"
 ends_with 7 "floop: image: is not a floop or loop device; *" status image
 chmod 666 image
 chmod 755 "$WORK"
@@ -32,20 +34,24 @@ nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups)
 status=0
 out=$("${nobody[@]}" "$FLOOP" attach image 2>&1) || status=$?
 is "no permission: exit code" "$status" 5
-matches "no permission" "$out" "floop: $CTL: cannot open: permission denied; run it as root (sudo)"
+matches "no permission" "$out" \
+	"floop: $CTL: cannot open: permission denied; run it as root (sudo)"
 status=0
 out=$("${nobody[@]}" "$FLOOP" detach "$dev" 2>&1) || status=$?
 is "no permission to detach: exit code" "$status" 5
 status=0
 out=$("${nobody[@]}" "$FLOOP" detach --all 2>&1) || status=$?
 is "no permission to detach all: exit code" "$status" 5
-matches "no permission to detach all" "$out" "floop: $dev: cannot open: permission denied; *"
+matches "no permission to detach all" "$out" \
+	"floop: $dev: cannot open: permission denied; *"
 check "status for everyone" "${nobody[@]}" "$FLOOP" status "$dev"
 check "list for everyone" "${nobody[@]}" "$FLOOP" list
 
 out=$("$FLOOP" attach image 2>&1 >second)
-matches "attached twice" "$out" "floop: warning: image: is attached to $dev for writing already*"
+matches "attached twice" "$out" \
+	"floop: warning: image: is attached to $dev for writing already*"
 truncate -s 5000 odd
 out=$("$FLOOP" attach odd 2>&1 >/dev/null)
-matches "size not a multiple" "$out" "floop: warning: odd: the last 392 bytes can't be seen*"
+matches "size not a multiple" "$out" \
+	"floop: warning: odd: the last 392 bytes can't be seen*"
 check "detach" "$FLOOP" detach --all

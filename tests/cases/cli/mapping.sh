@@ -29,34 +29,44 @@ reason_is() {
 	[ "$(attr "$1" loop/mapped_reason)" = "$2" ]
 }
 
-# agrees DEVICE - what status says in JSON is what sysfs says; nobody does I/O to it
+# agrees DEVICE - what status says in JSON is what sysfs says; nobody does I/O
+# to it
 agrees() {
 	local name
 	udevadm settle
 	"$FLOOP" status --json "$1" >"$WORK/status"
 	for name in mapped_bytes mapped_extents mapped_memory \
 		epochs_begun epochs_broken ios_mapped ios_file; do
-		is "$name" "$(fields "$name" <"$WORK/status")" "$(loop_stat "$1" "$name")"
+		is "$name" "$(fields "$name" <"$WORK/status")" \
+			"$(loop_stat "$1" "$name")"
 	done
 	is "mapping" "$(fields mapping <"$WORK/status")" \
-		"$([ "$(attr "$1" loop/mapping)" = 1 ] && echo true || echo false)"
+		"$([ "$(attr "$1" loop/mapping)" = 1 ] && echo true ||
+		echo false)"
 	if is_mapped "$1"; then
 		is "mapped" "$(fields mapped <"$WORK/status")" true
-		is "mapped_reason" "$(fields mapped_reason <"$WORK/status")" null
+		is "mapped_reason" "$(fields mapped_reason <"$WORK/status")" \
+			null
 	else
 		is "mapped" "$(fields mapped <"$WORK/status")" false
-		is "mapped_reason" "$(fields mapped_reason <"$WORK/status")" "$(attr "$1" loop/mapped_reason)"
+		is "mapped_reason" "$(fields mapped_reason <"$WORK/status")" \
+			"$(attr "$1" loop/mapped_reason)"
 	fi
 }
 
 # in_list DEVICE - its column MAPPED
 in_list() {
 	"$FLOOP" list | awk -v device="$1" '
-		NR == 1 { for (i = 1; i <= NF; i++) if ($i == "MAPPED") column = i }
+		NR == 1 {
+			for (i = 1; i <= NF; i++)
+				if ($i == "MAPPED")
+					column = i
+		}
 		$1 == device { print $column }'
 }
 
-# broken_and_back DEVICE IMAGE - another opener ends the mapping; it comes back when that is gone
+# broken_and_back DEVICE IMAGE - another opener ends the mapping; it comes back
+# when that is gone
 broken_and_back() {
 	local broken
 	broken=$(loop_stat "$1" epochs_broken)
@@ -97,13 +107,16 @@ I/Os:           * mapped, * through the file*"
 	check "detach" "$FLOOP" detach "$dev"
 
 	dev=$("$FLOOP" attach --mapping off "$image")
-	is "--mapping off: why not" "$(status "$dev" mapped_reason)" "turned off"
+	is "--mapping off: why not" "$(status "$dev" mapped_reason)" \
+		"turned off"
 	is "list" "$(in_list "$dev")" no
 	agrees "$dev"
 	is "set on says nothing" "$("$FLOOP" set "$dev" --mapping on 2>&1)" ""
 	wait_until 20 all_mapped "$dev"
 	agrees "$dev"
-	is "set off" "$("$FLOOP" set --mapping off --json "$dev" | fields mapped_reason)" "turned off"
+	is "set off" \
+		"$("$FLOOP" set --mapping off --json "$dev" |
+		fields mapped_reason)" "turned off"
 	agrees "$dev"
 	is "off is off already" "$("$FLOOP" set "$dev" --mapping off 2>&1)" ""
 	check "detach" "$FLOOP" detach "$dev"
@@ -158,7 +171,8 @@ ends_with 6 "floop: $dev: nothing is attached to it; *" set --mapping off "$dev"
 exec 5<"$MNT/image"
 out=$("$FLOOP" attach --mapping on "$MNT/image" 2>&1 >"$WORK/device")
 dev=$(cat "$WORK/device")
-matches "not mapped yet" "$out" "floop: warning: $MNT/image: is not mapped yet: $someone_else; *"
+matches "not mapped yet" "$out" \
+	"floop: warning: $MNT/image: is not mapped yet: $someone_else; *"
 exec 5<&-
 wait_until 20 is_mapped "$dev"
 check "detach" "$FLOOP" detach "$dev"

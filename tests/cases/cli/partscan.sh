@@ -14,7 +14,8 @@ check "a GPT with two partitions" sfdisk -q "$image" <<-'END'
 END
 
 dev=$("$FLOOP" attach "$image")
-[ ! -e "/sys/block/${dev#/dev/}/${dev#/dev/}p1" ] || fail "partitions without --partscan"
+[ ! -e "/sys/block/${dev#/dev/}/${dev#/dev/}p1" ] ||
+	fail "partitions without --partscan"
 check "detach" "$FLOOP" detach "$dev"
 
 for again in 1 2 3; do
@@ -28,20 +29,25 @@ done
 
 dev=$("$FLOOP" attach --partscan "$image")
 is "status: partscan" "$(status "$dev" partscan)" true
-is "status: partitions" "$("$FLOOP" status --json "$dev" | fields device | xargs)" \
+is "status: partitions" \
+	"$("$FLOOP" status --json "$dev" | fields device | xargs)" \
 	"$dev ${dev}p1 ${dev}p2"
-is "status: where they begin" "$("$FLOOP" status --json "$dev" | fields start | xargs)" \
+is "status: where they begin" \
+	"$("$FLOOP" status --json "$dev" | fields start | xargs)" \
 	"$((1 << 20)) $((33 << 20))"
 check "mkfs.vfat" mkfs.vfat "${dev}p1"
 make_fs ext4 "${dev}p2"
 mount_at "${dev}p2" "$WORK/mnt"
-matches "status: where it is mounted" "$("$FLOOP" status "$dev")" "*used:*mounted on $WORK/mnt*"
-ends_with 7 "floop: ${dev}p1: is a partition of $dev; give $dev itself" detach "${dev}p1"
+matches "status: where it is mounted" "$("$FLOOP" status "$dev")" \
+	"*used:*mounted on $WORK/mnt*"
+ends_with 7 "floop: ${dev}p1: is a partition of $dev; give $dev itself" \
+	detach "${dev}p1"
 noise "$WORK/mnt/file" 4
 sum=$(sum_of "$WORK/mnt/file")
 
 result=$("$FLOOP" detach "$dev" 2>&1)
-matches "detach in use" "$result" "*in use: mounted on $WORK/mnt*when its last user closes it*"
+matches "detach in use" "$result" \
+	"*in use: mounted on $WORK/mnt*when its last user closes it*"
 bound "$dev" || fail "it is detached though it is mounted"
 unmount "$WORK/mnt"
 wait_until 10 unbound "$dev"
@@ -52,7 +58,8 @@ is "what was written is there" "$(sum_of "$WORK/mnt/file")" "$sum"
 unmount "$WORK/mnt"
 check "detach" "$FLOOP" detach "$image"
 
-warning=$("$FLOOP" attach --partscan --sector-size 4096 "$image" 2>&1 >"$WORK/device")
+warning=$("$FLOOP" attach --partscan --sector-size 4096 \
+	"$image" 2>&1 >"$WORK/device")
 matches "the wrong sector size" "$warning" \
 	"floop: warning: *holds a GPT made for 512-byte sectors, but the device has sectors of 4096*"
 check "detach" "$FLOOP" detach "$(cat "$WORK/device")"

@@ -12,7 +12,8 @@ again_and_again() {
 	image=$(mkimage 1M "$WORK/image-$1")
 	for n in 1 2 3 4; do
 		dev=$("$FLOOP" attach "$image")
-		[ "$(attr "$dev" loop/backing_file)" = "$image" ] || fail "$dev is not $image"
+		[ "$(attr "$dev" loop/backing_file)" = "$image" ] ||
+			fail "$dev is not $image"
 		"$FLOOP" detach "$image" 2>/dev/null
 	done
 }

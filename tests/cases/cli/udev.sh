@@ -10,24 +10,31 @@
 
 # The test machine has them where `make install` would put them.
 if udevadm verify --help >/dev/null 2>&1; then
-	check "udev finds nothing wrong with them" udevadm verify --no-style cli/60-floop.rules
+	check "udev finds nothing wrong with them" \
+		udevadm verify --no-style cli/60-floop.rules
 fi
 
 image=$(mkimage 96M)
-echo 'size=32MiB, type=linux, name="FLOOPPART", uuid=0F100B00-0000-4000-8000-000000000001' |
+echo \
+	'size=32MiB, type=linux, name="FLOOPPART", uuid=0F100B00-0000-4000-8000-000000000001' |
 	sfdisk -q --label gpt "$image"
 dev=$("$FLOOP" attach --partscan "$image")
 links=/dev/disk
-is "by-partuuid" "$(realpath $links/by-partuuid/0f100b00-0000-4000-8000-000000000001)" "${dev}p1"
+is "by-partuuid" \
+	"$(realpath $links/by-partuuid/0f100b00-0000-4000-8000-000000000001)" \
+	"${dev}p1"
 is "by-partlabel" "$(realpath $links/by-partlabel/FLOOPPART)" "${dev}p1"
 make_fs ext4 "${dev}p1" -U 0f100b00-0000-4000-8000-000000000002 -L FLOOPLABEL
 udev_settle
 is "by-uuid, made later" \
-	"$(realpath $links/by-uuid/0f100b00-0000-4000-8000-000000000002)" "${dev}p1"
+	"$(realpath $links/by-uuid/0f100b00-0000-4000-8000-000000000002)" \
+	"${dev}p1"
 mount_at LABEL=FLOOPLABEL "$WORK/mnt"
 unmount "$WORK/mnt"
 check "detach" "$FLOOP" detach "$dev"
 udev_settle
-[ ! -e $links/by-uuid/0f100b00-0000-4000-8000-000000000002 ] || fail "its links are still there"
+[ ! -e $links/by-uuid/0f100b00-0000-4000-8000-000000000002 ] ||
+	fail "its links are still there"
 is "systemd's view of a device without image" \
-	"$(udevadm info --query=property --property=SYSTEMD_READY --value "$dev")" 0
+	"$(udevadm info --query=property --property=SYSTEMD_READY \
+	--value "$dev")" 0

@@ -27,18 +27,21 @@ for fs in ext4 xfs; do
 		check "$fs: in pieces of $size: read back" \
 			pattern check -q -d -b "$size" -s 2 -o 1M "$dev" 2M
 	done
-	[ "$(fua_writes "$dev")" -gt 0 ] || fail "$fs: a write with FUA: $(tail -n 5 "$tracing/trace")"
+	[ "$(fua_writes "$dev")" -gt 0 ] ||
+		fail "$fs: a write with FUA: $(tail -n 5 "$tracing/trace")"
 	echo "ok: $fs: a write with FUA"
 	check "$fs: by the page cache" pattern write -q -s 3 -o 4M "$dev" 2M
 	rm -f "$WORK/state"
-	dd if=/dev/zero of="$dev" bs=1M count=8 oflag=direct conv=fsync status=none
+	dd if=/dev/zero of="$dev" bs=1M count=8 oflag=direct \
+		conv=fsync status=none
 	out=$(ackio run "$dev" 200 "$SEED" "$WORK/state")
 	echo "$fs: at random: $out"
 	window 0
 	check "$fs: all versions are right" ackio check "$dev" "$WORK/state"
 	pattern write -q -s 4 -d "$dev" 8M
 	window 0 BOUNCE
-	check "$fs: before what isn't written" pattern write -q -d -b 20k -s 5 -o 1M "$dev" 1M
+	check "$fs: before what isn't written" \
+		pattern write -q -d -b 20k -s 5 -o 1M "$dev" 1M
 	window 0
 	check "$fs: before it" pattern check -q -d -s 4 "$dev" 1M
 	check "$fs: after it" pattern check -q -d -s 4 -o 2M "$dev" 6M

@@ -28,30 +28,48 @@ for folder in "$ext4" "$WORK/tmpfs"; do
 		truncate -s $((3 * 1048576 + 100)) "$image"
 		echo "$folder $how, is direct: $(dio "$dev")"
 		is "what is left" "$(io check -q -d -b 64k -s 1 "$dev" 3M)" ""
-		is "a read beyond" "$(io check -d -b 4k -s 1 -o 5M "$dev" 4k)" "EIO check 5242880
+		is "a read beyond" \
+			"$(io check -d -b 4k -s 1 -o 5M "$dev" 4k)" \
+			"EIO check 5242880
 status 3"
-		is "a read of the sector in which the image ends" "$(io check -d -b 512 -s 1 -o 3M "$dev" 512)" "EIO check 3145728
+		is "a read of the sector in which the image ends" \
+			"$(io check -d -b 512 -s 1 -o 3M "$dev" 512)" \
+			"EIO check 3145728
 status 3"
-		is "a read across the end" "$(io check -d -b 1M -s 1 -o 2560k "$dev" 1M)" "EIO check 2621440
+		is "a read across the end" \
+			"$(io check -d -b 1M -s 1 -o 2560k "$dev" 1M)" \
+			"EIO check 2621440
 status 3"
-		is "a write beyond" "$(io write -d -b 4k -s 2 -o 5M "$dev" 4k)" "EIO write 5242880
+		is "a write beyond" \
+			"$(io write -d -b 4k -s 2 -o 5M "$dev" 4k)" \
+			"EIO write 5242880
 status 3"
-		is "a write across the end" "$(io write -d -b 1M -s 1 -o 2560k "$dev" 1M)" "EIO write 2621440
+		is "a write across the end" \
+			"$(io write -d -b 1M -s 1 -o 2560k "$dev" 1M)" \
+			"EIO write 2621440
 status 3"
-		matches "a buffered write beyond" "$(io write -b 64k -s 2 -o 6M "$dev" 64k)" "EIO *
+		matches "a buffered write beyond" \
+			"$(io write -b 64k -s 2 -o 6M "$dev" 64k)" "EIO *
 status 3"
-		is "the image is as short as it was made" "$(stat -c %s "$image")" $((3 * 1048576 + 100))
-		is "what is left" "$(io check -q -d -b 64k -s 1 "$dev" 2560k)" ""
-		is "a write to what is left" "$(io write -q -d -b 64k -s 1 "$dev" 3M)" ""
+		is "the image is as short as it was made" \
+			"$(stat -c %s "$image")" $((3 * 1048576 + 100))
+		is "what is left" "$(io check -q -d -b 64k -s 1 "$dev" 2560k)" \
+			""
+		is "a write to what is left" \
+			"$(io write -q -d -b 64k -s 1 "$dev" 3M)" ""
 
 		truncate -s 8M "$image"
-		is "grown again: what was left" "$(io check -q -d -b 64k -s 1 "$dev" 3M)" ""
+		is "grown again: what was left" \
+			"$(io check -q -d -b 64k -s 1 "$dev" 3M)" ""
 		cmp -n 5242368 -i 3146240:0 "$dev" /dev/zero
-		is "grown again: writes" "$(io write -q -d -b 64k -s 4 -o 3M "$dev" 5M)" ""
-		is "grown again: the image" "$(io check -q -b 64k -s 4 -o 3M "$image" 5M)" ""
+		is "grown again: writes" \
+			"$(io write -q -d -b 64k -s 4 -o 3M "$dev" 5M)" ""
+		is "grown again: the image" \
+			"$(io check -q -b 64k -s 4 -o 3M "$image" 5M)" ""
 		truncate -s 3M "$image"
 		loopdev capacity "$dev"
-		is "the device is as short as its image, when told" "$(sectors "$dev")" 6144
+		is "the device is as short as its image, when told" \
+			"$(sectors "$dev")" 6144
 		loopdev detach "$dev"
 	done
 done

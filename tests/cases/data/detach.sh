@@ -13,8 +13,8 @@ detached() {
 	! bound "$1"
 }
 
-# writes DEVICE - how many it has completed, in $writes. No process is started to find out: the
-# writers would be done before it said so
+# writes DEVICE - how many it has completed, in $writes. No process is started
+# to find out: the writers would be done before it said so
 writes() {
 	local stat
 	read -ra stat <"/sys/block/${1##*/}/stat"
@@ -38,19 +38,23 @@ for how in direct buffered; do
 	for part in 0 1 2; do
 		direct=-d
 		[ "$part" != 1 ] || direct=-q
-		pattern write -q "$direct" -b 32k -s $((20 + part)) -o $((part * 8))M "$dev" 8M &
+		pattern write -q "$direct" -b 32k -s $((20 + part)) \
+			-o $((part * 8))M "$dev" 8M &
 		pids[part]=$!
 	done
 	wait_until 20 more_writes "$dev" "$writes"
 	loopdev detach -l "$dev"
 	for part in 0 1 2; do
-		wait "${pids[part]}" || fail "$how: a writer failed when the device was detached"
+		wait "${pids[part]}" ||
+			fail "$how: a writer failed when the device was detached"
 	done
 	bound "$dev" || fail "$how: detached while open"
 	exec 9<&-
 	wait_until 60 detached "$dev"
 	for part in 0 1 2; do
-		check "$how: lazily detached: the image" pattern check -q -s $((20 + part)) -o $((part * 8))M "$image" 8M
+		check "$how: lazily detached: the image" \
+			pattern check -q -s $((20 + part)) -o $((part * 8))M \
+			"$image" 8M
 	done
 
 	# Autoclear: the last close writes the device's page cache out first

@@ -38,22 +38,29 @@ for pair in $hows; do
 	matches "$fs $how: direct writes" "$out" "ENOSPC write *"
 	upto=$(acknowledged "$out")
 	[ "$upto" -gt $((1 << 20)) ] || fail "only $upto bytes fit"
-	check "$fs $how: what was written is right" pattern check -d -b 4k -s 7 "$dev" "$upto"
+	check "$fs $how: what was written is right" \
+		pattern check -d -b 4k -s 7 "$dev" "$upto"
 	status=0
 	out=$(pattern write -s 8 -o 32M "$dev" 24M) || status=$?
 	is "$fs $how: exit status of buffered writes" "$status" 3
 	# the page cache of a block device knows one error only
 	matches "$fs $how: buffered writes" "$out" "@(ENOSPC|EIO) *"
-	check "$fs $how: what was written is still right" pattern check -d -b 4k -s 7 "$dev" "$upto"
+	check "$fs $how: what was written is still right" \
+		pattern check -d -b 4k -s 7 "$dev" "$upto"
 	rm "$WORK/$fs/filler"
-	check "$fs $how: with space again, writes work" pattern write -d -s 9 -o 32M "$dev" 4M
+	check "$fs $how: with space again, writes work" \
+		pattern write -d -s 9 -o 32M "$dev" 4M
 	check "$fs $how: and buffered ones" pattern write -s 10 -o 64M "$dev" 4M
-	check "$fs $how: the image is right" pattern check -s 9 -o 32M "$image" 4M
-	check "$fs $how: the image is right" pattern check -s 10 -o 64M "$image" 4M
-	check "$fs $how: the oldest data is right" pattern check -b 4k -s 7 "$dev" "$upto"
+	check "$fs $how: the image is right" \
+		pattern check -s 9 -o 32M "$image" 4M
+	check "$fs $how: the image is right" \
+		pattern check -s 10 -o 64M "$image" 4M
+	check "$fs $how: the oldest data is right" \
+		pattern check -b 4k -s 7 "$dev" "$upto"
 	loopdev detach "$dev"
 
-	# A file system on it. Its own structures are written while there is space: what this shows is the fate of data.
+	# A file system on it. Its own structures are written while there is
+	# space: what this shows is the fate of data.
 	mkimage 96M "$image" >/dev/null
 	dev=$(loop_attach "$how" "$image")
 	make_fs ext4 "$dev" -O ^has_journal -E nodiscard,lazy_itable_init=0
@@ -73,13 +80,17 @@ for pair in $hows; do
 	is "$fs $how: exit status above, buffered" "$status" 3
 	matches "$fs $how: buffered writes above" "$out" "ENOSPC *"
 	rm "$WORK/$fs/filler"
-	check "$fs $how: the older file is right" pattern check -d -s 11 "$WORK/above/old" 2M
-	check "$fs $how: with space again, a file above" pattern write -s 14 "$WORK/above/again" 4M
+	check "$fs $how: the older file is right" \
+		pattern check -d -s 11 "$WORK/above/old" 2M
+	check "$fs $how: with space again, a file above" \
+		pattern write -s 14 "$WORK/above/again" 4M
 	unmount "$WORK/above"
 	check "$fs $how: the file system above is clean" fsck.ext4 -fn "$dev"
 	mount "$dev" "$WORK/above"
-	check "$fs $how: the older file is right" pattern check -s 11 "$WORK/above/old" 2M
-	check "$fs $how: the newer file is right" pattern check -s 14 "$WORK/above/again" 4M
+	check "$fs $how: the older file is right" \
+		pattern check -s 11 "$WORK/above/old" 2M
+	check "$fs $how: the newer file is right" \
+		pattern check -s 14 "$WORK/above/again" 4M
 	unmount "$WORK/above"
 	loopdev detach "$dev"
 	rm "$image"
@@ -99,6 +110,7 @@ status=0
 out=$(pattern write -d -b 256k -s 15 "$dev" 96M) || status=$?
 is "over quota: exit status" "$status" 3
 matches "over quota: direct writes" "$out" "ENOSPC write *"
-check "over quota: what was written is right" pattern check -d -b 4k -s 15 "$dev" "$(acknowledged "$out")"
+check "over quota: what was written is right" \
+	pattern check -d -b 4k -s 15 "$dev" "$(acknowledged "$out")"
 loopdev detach "$dev"
 unmount "$WORK/quota"

@@ -9,13 +9,16 @@
 programs loopdev devfsx
 seed
 
-# model FILE OFFSET [devfsx option] - the image begins there, and ends before the file does
+# model FILE OFFSET [devfsx option] - the image begins there, and ends before
+# the file does
 model() {
 	local dev how
 	for how in direct buffered; do
 		dev=$(loop_attach "$how" -o "$2" -s 6291456 "$1")
-		echo "$1 offset $2 $how, is direct: $(dio "$dev"), sectors of $(blockdev --getss "$dev")"
-		devfsx "${@:3}" -f "$1" -o "$2" -n "$(more 60)" -j 2 -s "$SEED" "$dev"
+		echo "$1 offset $2 $how, is direct: $(dio "$dev")," \
+			"sectors of $(blockdev --getss "$dev")"
+		devfsx "${@:3}" -f "$1" -o "$2" -n "$(more 60)" -j 2 \
+			-s "$SEED" "$dev"
 		loopdev detach "$dev"
 		SEED=$((SEED + 1))
 	done
@@ -32,7 +35,9 @@ for fs in ext4 xfs btrfs f2fs; do
 	model "$WORK/$fs/image" 1049088
 	if [ "$fs" = ext4 ]; then
 		mkdir "$WORK/ext4/upper" "$WORK/ext4/work" "$WORK/overlay"
-		mount -t overlay -o "lowerdir=$WORK,upperdir=$WORK/ext4/upper,workdir=$WORK/ext4/work" overlay "$WORK/overlay"
+		mount -t overlay \
+			-o \
+			"lowerdir=$WORK,upperdir=$WORK/ext4/upper,workdir=$WORK/ext4/work" overlay "$WORK/overlay"
 		mkimage 9M "$WORK/overlay/image" >/dev/null
 		model "$WORK/overlay/image" 4096
 		unmount "$WORK/overlay"
@@ -47,7 +52,8 @@ for fs in ext4 xfs btrfs f2fs; do
 	unmount "$WORK/$fs"
 done
 mkimage 9M "$WORK/image" >/dev/null
-# holes, but no zeroes: once these were refused, a hole is as well (write zeroes is off), which drops dirty pages
+# holes, but no zeroes: once these were refused, a hole is as well (write zeroes
+# is off), which drops dirty pages
 model "$WORK/image" 0 -D
 model "$WORK/image" 512 -D
 wipefs -qa "$disk"

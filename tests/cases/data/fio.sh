@@ -27,7 +27,8 @@ jobs() {
 	for engine in libaio io_uring psync; do
 		for size in 512 1k 4k 64k 1M; do
 			case $size in
-			512 | 1k) [ "$(blockdev --getss "$1")" = 512 ] || size=8k ;;
+			512 | 1k) [ "$(blockdev --getss "$1")" = 512 ] ||
+				size=8k ;;
 			esac
 			cat <<-END
 				[$engine-$size-$n]
@@ -44,7 +45,8 @@ jobs() {
 
 on_disk xfs
 noise "$MNT/full" 18
-for image in direct:0:full direct:0:sparse direct:1049088:full buffered:0:sparse buffered:512:full; do
+for image in direct:0:full direct:0:sparse direct:1049088:full \
+	buffered:0:sparse buffered:512:full; do
 	IFS=: read -r how offset kind <<<"$image"
 	mkimage 18M "$MNT/sparse" >/dev/null
 	dev=$(loop_attach "$how" -o "$offset" -s 16M "$MNT/$kind")

@@ -25,7 +25,8 @@ dead="0 $size error"
 # a second well, a second ill: reads and writes give EIO
 flaky="0 $size flakey $disk 0 1 1"
 
-# well_again - so is the disk, the file system on it recovers, and the image is attached again: $dev
+# well_again - so is the disk, the file system on it recovers, and the image is
+# attached again: $dev
 well_again() {
 	loopdev detach "$dev"
 	table "$well"
@@ -48,12 +49,14 @@ for fs in ext4 xfs; do
 		dev=$(loop_attach "$how" "$image")
 		pattern write -q -d -s 1 "$dev" 8M
 
-		# Dead: what isn't in memory can't be read, and nothing can be made durable.
+		# Dead: what isn't in memory can't be read, and nothing can be
+		# made durable.
 		drop_caches
 		table "$dead"
 		status=0
 		out=$(pattern check -d -s 1 "$dev" 8M) || status=$?
-		is "$fs $how: a dead disk: read" "$status: $out" "3: EIO check 0"
+		is "$fs $how: a dead disk: read" "$status: $out" \
+			"3: EIO check 0"
 		status=0
 		out=$(pattern write -d -s 2 -o 4M "$dev" 1M) || status=$?
 		is "$fs $how: a dead disk: write" "$status" 3
@@ -65,29 +68,38 @@ for fs in ext4 xfs; do
 
 		# What was acknowledged is there, and works.
 		well_again
-		check "$fs $how: well again: what was acknowledged" pattern check -d -s 1 "$dev" 4M
-		check "$fs $how: well again: what was acknowledged" pattern check -s 1 -o 6M "$dev" 2M
-		check "$fs $how: well again: writes" pattern write -d -s 3 "$dev" 8M
+		check "$fs $how: well again: what was acknowledged" \
+			pattern check -d -s 1 "$dev" 4M
+		check "$fs $how: well again: what was acknowledged" \
+			pattern check -s 1 -o 6M "$dev" 2M
+		check "$fs $how: well again: writes" \
+			pattern write -d -s 3 "$dev" 8M
 
 		# Now and then: the sectors' versions tell
-		dd if=/dev/zero of="$dev" bs=1M count=8 oflag=direct conv=fsync status=none
+		dd if=/dev/zero of="$dev" bs=1M count=8 oflag=direct \
+			conv=fsync status=none
 		rm -f "$WORK/state"
 		ackio run "$dev" 300 "$SEED" "$WORK/state"
 		table "$flaky"
-		out=$(ackio run "$dev" "$(more 400)" $((SEED + 1)) "$WORK/state")
+		out=$(ackio run "$dev" "$(more 400)" $((SEED + 1)) \
+			"$WORK/state")
 		echo "$fs $how: now and then: $out"
 		well_again
-		check "$fs $how: well again: all versions are right" ackio check "$dev" "$WORK/state"
+		check "$fs $how: well again: all versions are right" \
+			ackio check "$dev" "$WORK/state"
 		loopdev detach "$dev"
 		unmount "$WORK/$fs"
 		case $fs in
-		ext4) check "$fs below is clean" fsck.ext4 -fp /dev/mapper/flaky ;;
-		xfs) check "$fs below is clean" xfs_repair -n /dev/mapper/flaky ;;
+		ext4) check "$fs below is clean" fsck.ext4 \
+			-fp /dev/mapper/flaky ;;
+		xfs) check "$fs below is clean" xfs_repair \
+			-n /dev/mapper/flaky ;;
 		esac
 	done
 done
 
-# The disk itself as the image: no file system that shuts itself down, so it goes on and on
+# The disk itself as the image: no file system that shuts itself down, so it
+# goes on and on
 dev=$(loop_attach direct -s 8M /dev/mapper/flaky)
 dd if=/dev/zero of="$dev" bs=1M count=8 oflag=direct conv=fsync status=none
 rm -f "$WORK/state"

@@ -35,7 +35,9 @@ for pair in ext4:direct xfs:buffered; do
 	IFS=: read -r fs how <<<"$pair"
 	# no discards, the log is long enough without them
 	if [ "$fs" = ext4 ]; then keep=(-E nodiscard); else keep=(-K); fi
-	dmsetup create logged --table "0 $(sectors /dev/mapper/below) log-writes /dev/mapper/below /dev/mapper/log"
+	dmsetup create logged \
+		--table \
+		"0 $(sectors /dev/mapper/below) log-writes /dev/mapper/below /dev/mapper/log"
 	make_fs "$fs" /dev/mapper/logged "${keep[@]}"
 	mkdir -p "$WORK/$fs"
 	mount /dev/mapper/logged "$WORK/$fs"
@@ -61,25 +63,33 @@ for pair in ext4:direct xfs:buffered; do
 	dm_remove logged
 	logreplay list /dev/mapper/log >"$WORK/log"
 	grep -q ' mark end$' "$WORK/log" || fail "the log has not all of it"
-	for step in "written synced" "synced dsync" "dsync buffered" "buffered end"; do
+	for step in "written synced" "synced dsync" "dsync buffered" \
+		"buffered end"; do
 		# shellcheck disable=SC2086
 		n=$(durable $step)
-		[ "$n" -gt 0 ] || fail "$fs $how: ${step#* }: no flush and no FUA write reached the disk"
-		echo "ok: $fs $how: ${step#* }: $n flushes and FUA writes on the disk"
+		[ "$n" -gt 0 ] ||
+			fail "$fs $how: ${step#* }: nothing was flushed"
+		echo "ok: $fs $how: ${step#* }:" \
+			"$n flushes and FUA writes on the disk"
 	done
 
-	# Of all that happened since "begin", the log up to each mark has what had been made durable, in the image.
+	# Of all that happened since "begin", the log up to each mark has what
+	# had been made durable, in the image.
 	dm_snapshot replayed empty replay
 	from=0
-	for step in "synced 1 0 1M" "dsync 2 1M 64k" "buffered 3 2M 64k" "end 4 3M 64k"; do
+	for step in "synced 1 0 1M" "dsync 2 1M 64k" "buffered 3 2M 64k" \
+		"end 4 3M 64k"; do
 		read -r name seed at size <<<"$step"
-		to=$(awk -v name="$name" '/ mark / && $NF == name { print $1 }' "$WORK/log")
-		logreplay run /dev/mapper/log /dev/mapper/replayed "$from" "$to" >"$WORK/out"
+		to=$(awk -v name="$name" \
+			'/ mark / && $NF == name { print $1 }' "$WORK/log")
+		logreplay run /dev/mapper/log /dev/mapper/replayed "$from" \
+			"$to" >"$WORK/out"
 		from=$to
 		dm_snapshot look replayed looked
 		mount /dev/mapper/look "$WORK/$fs"
 		check "$fs $how: $name: the data is there after a power cut" \
-			pattern check -b 64k -s "$seed" -o "$at" "$image" "$size"
+			pattern check -b 64k -s "$seed" -o "$at" "$image" \
+			"$size"
 		unmount "$WORK/$fs"
 		dm_remove look
 	done

@@ -13,24 +13,30 @@ set_mapping 0
 begin_tracing
 echo 1 >"$tracing/events/floop/floop_io_join/enable"
 
-# joined - how many sectors were written as a part of something larger; and no more than 256 KiB at a time
+# joined - how many sectors were written as a part of something larger; and no
+# more than 256 KiB at a time
 joined() {
-	sed -n 's/.* floop_io_join: .* op=1 .*sectors=//p' "$tracing/trace" | awk '$1 > 512 { exit 1 } { n += $1 } END { print n + 0 }'
+	sed -n 's/.* floop_io_join: .* op=1 .*sectors=//p' "$tracing/trace" |
+		awk '$1 > 512 { exit 1 } { n += $1 } END { print n + 0 }'
 }
 
 for fs in ext4 xfs; do
 	on_disk "$fs"
 	for how in direct buffered; do
-		# With that bit more, a block of the device's page cache is 1 KiB, and so is what is written.
+		# With that bit more, a block of the device's page cache is 1
+		# KiB, and so is what is written.
 		truncate -s 4097K "$MNT/image"
 		dev=$(loop_attach "$how" "$MNT/image")
 		echo >"$tracing/trace"
 		pattern write -q -s 1 "$dev" 4M
 		n=$(joined)
-		[ "$n" -ge 4096 ] || fail "$fs, $how: of 8192 sectors, page after page, $n were joined"
+		[ "$n" -ge 4096 ] ||
+			fail "$fs, $how: of 8192 sectors $n were joined"
 		loopdev detach "$dev"
 		drop_caches
-		is "$fs, $how: $n of 8192 sectors joined; the image" "$(pattern check -q -s 1 "$MNT/image" 4M && echo right)" right
+		is "$fs, $how: $n of 8192 sectors joined; the image" \
+			"$(pattern check -q -s 1 "$MNT/image" 4M &&
+			echo right)" right
 		rm "$MNT/image"
 	done
 	unmount "$MNT"
@@ -47,7 +53,8 @@ for how in direct buffered; do
 		engine="--ioengine=libaio --direct=1 --iodepth=32 --iodepth_batch=16"
 		[ "$target" = "$dev" ] || engine=--ioengine=psync
 		# shellcheck disable=SC2086
-		check "$how: every other block of ${target##*/}" fio --name=gaps \
+		check "$how: every other block of ${target##*/}" \
+			fio --name=gaps \
 			--filename="$target" $engine --rw=write:4k --bs=4k \
 			--size=4M --io_size=2M --buffer_pattern=$byte \
 			--allow_file_create=0 --output="$WORK/fio"
@@ -74,10 +81,14 @@ for how in direct buffered; do
 	out=$(pattern write -q -s 2 "$dev" 2M) || status=$?
 	is "$how: a bad page: writing" "$status" 3
 	matches "$how: a bad page: writing" "$out" "EIO *"
-	[ "$(joined)" -ge 2048 ] || fail "$how: of 4096 sectors, page after page, $(joined) were joined"
+	[ "$(joined)" -ge 2048 ] ||
+		fail "$how: of 4096 sectors in order $(joined) were joined"
 	loopdev detach "$dev"
 	drop_caches
-	is "$how: before the bad page" "$(pattern check -q -d -s 2 "$disk" 1M && echo right)" right
-	is "$how: behind it" "$(pattern check -q -d -s 2 -o 1052672 "$disk" 1020K && echo right)" right
+	is "$how: before the bad page" \
+		"$(pattern check -q -d -s 2 "$disk" 1M && echo right)" right
+	is "$how: behind it" \
+		"$(pattern check -q -d -s 2 -o 1052672 "$disk" 1020K &&
+		echo right)" right
 	dd if=/dev/zero of="$disk" bs=1M count=2 oflag=direct status=none
 done

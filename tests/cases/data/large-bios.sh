@@ -22,14 +22,16 @@ is "huge pages of 1 GiB" "$(cat "$huge")" 1
 each_size() {
 	local size
 	for size in 512 1G; do
-		check "$1: a write of $size" bigio write "$dev" 64k "$size" 1 "$2"
+		check "$1: a write of $size" \
+			bigio write "$dev" 64k "$size" 1 "$2"
 		check "$1: what is there" bigio check "$dev" 64k "$size" 1 "$2"
 		check "$1: a read of it" bigio read "$dev" 64k "$size" 1 "$2"
 	done
 	for size in 1M 1028k; do
 		check "$1: a write of $size, in pages" \
 			bigio -v write "$dev" 64k "$size" 1 "$2"
-		check "$1: what is there" bigio -v check "$dev" 64k "$size" 1 "$2"
+		check "$1: what is there" \
+			bigio -v check "$dev" 64k "$size" 1 "$2"
 		check "$1: a read of it" bigio -v read "$dev" 64k "$size" 1 "$2"
 	done
 }

@@ -30,7 +30,8 @@ for mapping in 0 1; do
 	table linear "$(the_disk 1)" 0
 	refused "mapping $mapping: the flush" "*nput/output error*" \
 		dd if=/dev/null of="$dev" conv=notrunc,fsync status=none
-	check "mapping $mapping: written again" pattern write -d -q -s 2 "$dev" 1M
+	check "mapping $mapping: written again" \
+		pattern write -d -q -s 2 "$dev" 1M
 	detach "$dev"
 	drop_caches
 	check "mapping $mapping: what it holds" \

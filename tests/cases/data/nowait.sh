@@ -8,14 +8,15 @@
 . tests/lib/case.sh
 programs loopdev nowait pattern
 
-# What udev has read is in the device's page cache, where writes that may not wait are sent away by the kernel.
+# What udev has read is in the device's page cache, where writes that may not
+# wait are sent away by the kernel.
 uncached() {
 	udev_settle
 	blockdev --flushbufs "$1"
 }
 
-# On PREEMPT_RT who waits for a spinlock sleeps. To sleep for the disk would be to
-# sleep in every submission.
+# On PREEMPT_RT a waiter for a spinlock sleeps. To sleep for the disk would be
+# to sleep in every submission.
 most=0
 [[ $(uname -v) != *PREEMPT_RT* ]] || most='?'
 
@@ -38,8 +39,10 @@ for kind in full sparse; do
 			out=$(nowait ring "$dev" "$(more 1000)" "$depth")
 			echo "io_uring: $out"
 			if ! in_tree; then
-				matches "no submission sleeps" "$out" "* slept=$most *"
-				matches "io_uring needs no helper threads" "$out" "* helpers=0"
+				matches "no submission sleeps" "$out" \
+					"* slept=$most *"
+				matches "io_uring needs no helper threads" \
+					"$out" "* helpers=0"
 			fi
 		done
 		loopdev detach "$dev"

@@ -21,12 +21,15 @@ for fs in ext4 xfs; do
 		dev=$(loop_attach "$how" "$image")
 		udev_settle
 		window 0 SHORT PASSES
-		check "$what: what is there" pattern check -q -d -b 256k -s 1 "$dev" 8M
+		check "$what: what is there" \
+			pattern check -q -d -b 256k -s 1 "$dev" 8M
 		for size in 512 20k 1M; do
 			check "$what: in pieces of $size" \
-				pattern write -q -d -b "$size" -s 2 -o 1M "$dev" 2M
+				pattern write -q -d -b "$size" -s 2 \
+				-o 1M "$dev" 2M
 			check "$what: in pieces of $size: read back" \
-				pattern check -q -d -b "$size" -s 2 -o 1M "$dev" 2M
+				pattern check -q -d -b "$size" -s 2 \
+				-o 1M "$dev" 2M
 			window 0
 			check "$what: in pieces of $size: as it is" \
 				pattern check -q -d -s 2 -o 1M "$dev" 2M
@@ -34,7 +37,8 @@ for fs in ext4 xfs; do
 			check "$what: written over" \
 				pattern write -q -d -b 60k -s 3 -o 1M "$dev" 2M
 		done
-		check "$what: by the page cache" pattern write -q -s 4 -o 4M "$dev" 2M
+		check "$what: by the page cache" \
+			pattern write -q -s 4 -o 4M "$dev" 2M
 		check "$what: many at once" fio --name=many --filename="$dev" \
 			--direct=1 --ioengine=libaio --iodepth=32 --bs=16k \
 			--rw=randwrite --offset=6M --size=2M --io_size=4M \
@@ -43,13 +47,17 @@ for fs in ext4 xfs; do
 		check "$what: before it" pattern check -q -d -s 1 "$dev" 1M
 		check "$what: between" pattern check -q -d -s 3 -o 1M "$dev" 2M
 		check "$what: and" pattern check -q -d -s 1 -o 3M "$dev" 1M
-		check "$what: of the page cache" pattern check -q -d -s 4 -o 4M "$dev" 2M
+		check "$what: of the page cache" \
+			pattern check -q -d -s 4 -o 4M "$dev" 2M
 		rm -f "$WORK/state"
-		dd if=/dev/zero of="$dev" bs=1M count=8 oflag=direct conv=fsync status=none
+		dd if=/dev/zero of="$dev" bs=1M count=8 oflag=direct \
+			conv=fsync status=none
 		window 0 SHORT PASSES
-		echo "$what: at random: $(ackio run "$dev" 200 "$SEED" "$WORK/state")"
+		echo "$what: at random:" \
+			"$(ackio run "$dev" 200 "$SEED" "$WORK/state")"
 		window 0
-		check "$what: all versions are right" ackio check "$dev" "$WORK/state"
+		check "$what: all versions are right" \
+			ackio check "$dev" "$WORK/state"
 		loopdev detach "$dev"
 	done
 	unmount "$MNT"

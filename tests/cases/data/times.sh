@@ -29,7 +29,8 @@ begin() {
 
 write_mapped() {
 	pattern write -q -n -d -s 1 "$dev" 1M
-	[ "$(ios "$dev" mapped)" -gt "$mapped" ] || fail "the write was not mapped"
+	[ "$(ios "$dev" mapped)" -gt "$mapped" ] ||
+		fail "the write was not mapped"
 }
 
 for fs in ext4 xfs; do

@@ -19,11 +19,13 @@ begin() {
 	ext4) options=(-b 4096 -E "lazy_itable_init=0,lazy_journal_init=0") ;;
 	xfs) options=(-m "reflink=1,rmapbt=1" -i exchange=1) ;;
 	esac
-	make_fs "$1" /dev/mapper/small "${options[@]}" || make_fs "$1" /dev/mapper/small
+	make_fs "$1" /dev/mapper/small "${options[@]}" ||
+		make_fs "$1" /dev/mapper/small
 	mount_at /dev/mapper/small "$MNT"
 	adversary -i -s "$SEED" "$MNT/image" 8m
 	free=$(($(stat -f -c '%a * %S' "$MNT")))
-	[ "$free" -le "$leave" ] || fallocate -l $((free - leave)) "$MNT/ballast"
+	[ "$free" -le "$leave" ] ||
+		fallocate -l $((free - leave)) "$MNT/ballast"
 	DEV=/dev/$PREFIX$(loopdev free)
 }
 
@@ -33,8 +35,10 @@ end() {
 
 map_images
 modprobe overlay
-[ ! -e /proc/sys/kernel/io_uring_disabled ] || echo 0 >/proc/sys/kernel/io_uring_disabled
-[ ! -e /proc/sys/kernel/unprivileged_userns_clone ] || echo 1 >/proc/sys/kernel/unprivileged_userns_clone
+[ ! -e /proc/sys/kernel/io_uring_disabled ] ||
+	echo 0 >/proc/sys/kernel/io_uring_disabled
+[ ! -e /proc/sys/kernel/unprivileged_userns_clone ] ||
+	echo 1 >/proc/sys/kernel/unprivileged_userns_clone
 read -ra options <<<"${OPTIONS-}"
 chmod 0755 "$WORK"
 MNT=$WORK/small

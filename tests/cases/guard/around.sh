@@ -37,7 +37,8 @@ grow() {
 
 shrink() {
 	local blocks
-	blocks=$(xfs_info "$MNT" | sed -n 's/^data .* blocks=\([0-9]*\),.*/\1/p')
+	blocks=$(xfs_info "$MNT" |
+		sed -n 's/^data .* blocks=\([0-9]*\),.*/\1/p')
 	xfs_growfs -D $((blocks - 500)) "$MNT"
 }
 
@@ -83,17 +84,22 @@ for fs in ext4 xfs; do
 	echo u >/proc/sysrq-trigger
 	wait_until 20 read_only
 	mapped=$(ios "$dev" mapped)
-	check "$fs: reads after an emergency remount" dd if="$dev" of=/dev/null bs=64k count=128 iflag=direct status=none
+	check "$fs: reads after an emergency remount" dd if="$dev" \
+		of=/dev/null bs=64k count=128 iflag=direct status=none
 	more_ios "$dev" mapped "$mapped" || fail "$fs: they were not mapped"
-	# Whether that is refused is the file system's to say: ext4 takes a write that needs no transaction
+	# The file system decides whether that is refused: ext4 takes a write
+	# that needs no transaction
 	udevadm control --stop-exec-queue
 	later udevadm control --start-exec-queue
 	mapped=$(ios "$dev" mapped)
 	file=$(ios "$dev" file)
-	dd if=/dev/zero of="$dev" bs=64k count=1 oflag=direct status=none || true
-	is "$fs: writes that were mapped after an emergency remount" "$(($(ios "$dev" mapped) - mapped))" 0
+	dd if=/dev/zero of="$dev" bs=64k count=1 oflag=direct status=none ||
+		true
+	is "$fs: writes that were mapped after an emergency remount" \
+		"$(($(ios "$dev" mapped) - mapped))" 0
 	udevadm control --start-exec-queue
-	more_ios "$dev" file "$file" || fail "$fs: the file system was not asked"
+	more_ios "$dev" file "$file" ||
+		fail "$fs: the file system was not asked"
 	mount -o "remount,rw,$mount_options" "$MNT"
 	begin_writes "$dev" 8M -b 16k -t 2
 	mapped=$(ios "$dev" mapped)
@@ -101,12 +107,15 @@ for fs in ext4 xfs; do
 
 	stays_mapped "a shutdown" xfs_io -x -c shutdown "$MNT"
 	end_writes "$fs: and writes to what is mapped, flushes included"
-	refused "$fs: a write to a hole after a shutdown" "*" dd if=/dev/zero of="$dev" bs=64k count=1 seek=160 oflag=direct
+	refused "$fs: a write to a hole after a shutdown" "*" \
+		dd if=/dev/zero of="$dev" bs=64k count=1 seek=160 oflag=direct
 	detach "$dev"
 	unmount "$MNT"
-	# The mount that was taken away lazily is held by the image's file, until that is closed: detach doesn't wait for it
+	# The mount that was taken away lazily is held by the image's file,
+	# until that is closed: detach doesn't wait for it
 	wait_until 20 no_superblock
 	mount -o "$mount_options" /dev/mapper/below "$MNT"
-	check "$fs: what was written after the shutdown is in the file" keeper check -b 16k -m "$WORK/model" "$MNT/image" 8M
+	check "$fs: what was written after the shutdown is in the file" \
+		keeper check -b 16k -m "$WORK/model" "$MNT/image" 8M
 	end_fs
 done

@@ -47,7 +47,8 @@ hold_back() {
 	wait_until 20 grep -q submitted "$WORK/held"
 }
 
-# Of a lease that nobody gives back others wait no longer than that. Not of this one
+# Others wait no longer than that for a lease that nobody gives back, but not
+# for this one
 sysctl=/proc/sys/fs/lease-break-time
 later sh -c "echo $(<$sysctl) >$sysctl"
 echo 1 >$sysctl

@@ -39,6 +39,7 @@ wait_until 20 mapped "$dev"
 goes_mapped "at an offset: reads" "$dev"
 check "written" pattern write -d -q -s 5 "$dev" 8M
 check "it is where it belongs" cmp -n 8M -i 4096:0 "$disk" "$dev"
-refused "beyond the limit" "*" dd if=/dev/zero of="$dev" bs=4k seek=2048 count=1 oflag=direct
+refused "beyond the limit" "*" dd if=/dev/zero of="$dev" \
+	bs=4k seek=2048 count=1 oflag=direct
 detach "$dev"
 check "the rest of the disk" pattern check -d -q -s 4 -o 32M "$disk" 1M

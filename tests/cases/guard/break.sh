@@ -24,7 +24,8 @@ for fs in ext4 xfs; do
 	wait_mapped "$dev"
 	begin_writes "$dev" 8M -b 16k -t 4
 	breaks "a reader" dd if="$MNT/image" of=/dev/null bs=1M status=none
-	breaks "a direct reader" dd if="$MNT/image" of=/dev/null bs=1M iflag=direct status=none
+	breaks "a direct reader" dd if="$MNT/image" of=/dev/null bs=1M \
+		iflag=direct status=none
 	breaks "O_RDONLY|O_NONBLOCK" other nonblock r "$MNT/image"
 	breaks "O_WRONLY|O_NONBLOCK" other nonblock w "$MNT/image"
 	breaks "O_RDWR|O_NONBLOCK" other nonblock rw "$MNT/image"
@@ -33,7 +34,8 @@ for fs in ext4 xfs; do
 	before=$(broken "$dev")
 	wait_mapped "$dev"
 	check "$fs: stat" stat "$MNT/image"
-	is "$fs: leases broken by who doesn't open it" "$(($(broken "$dev") - before))" 0
+	is "$fs: leases broken by who doesn't open it" \
+		"$(($(broken "$dev") - before))" 0
 	# A delegation is broken by these, too
 	check "$fs: a link" ln "$MNT/image" "$MNT/link"
 	check "$fs: another name" mv "$MNT/link" "$MNT/other"
@@ -46,19 +48,22 @@ for fs in ext4 xfs; do
 	mapped=$(ios "$dev" mapped)
 	wait_until 10 more_ios "$dev" mapped $((mapped + 20))
 	exec 9<"$MNT/image"
-	is "$fs: while it is open" "$(attr "$dev" loop/mapped_reason)" "someone else has the image open"
+	is "$fs: while it is open" "$(attr "$dev" loop/mapped_reason)" \
+		"someone else has the image open"
 	file=$(ios "$dev" file)
 	wait_until 10 more_ios "$dev" file $((file + 20))
 	mapped=$(ios "$dev" mapped)
 	file=$(ios "$dev" file)
 	wait_until 10 more_ios "$dev" file $((file + 20))
-	is "$fs: mapped I/O while it is open" "$(($(ios "$dev" mapped) - mapped))" 0
+	is "$fs: mapped I/O while it is open" \
+		"$(($(ios "$dev" mapped) - mapped))" 0
 	exec 9<&-
 	wait_mapped "$dev"
 	mapped=$(ios "$dev" mapped)
 	wait_until 10 more_ios "$dev" mapped $((mapped + 20))
 	end_writes "$fs: and on the device after that"
-	check "$fs: and in the file" keeper check -b 16k -m "$WORK/model" "$MNT/image" 8M
+	check "$fs: and in the file" keeper check -b 16k -m "$WORK/model" \
+		"$MNT/image" 8M
 	detach "$dev"
 	end_fs
 done

@@ -29,8 +29,9 @@ for fs in ext4 xfs; do
 	mapped=$(ios "$dev" mapped)
 	dmsetup suspend --noflush --nolockfs below
 
-	# The writer has the inode's lock, and waits for the disk; the others wait for
-	# the writer. Who else waits for the lock gets it after one of them.
+	# The writer has the inode's lock, and waits for the disk; the others
+	# wait for the writer. Any other waiter for the lock gets it after one
+	# of them.
 	before=()
 	for at in 1M 1536k 2M 2560k 3M; do
 		pattern write -d -n -q -b 512 -s 2 -o "$at" "$dev" 512 &
@@ -54,9 +55,11 @@ for fs in ext4 xfs; do
 	for pid in "${all[@]}"; do
 		wait "$pid" || fail "$fs: one of them failed"
 	done
-	check "$fs: what was written" pattern check -d -q -b 128k -s 3 "$dev" 128k
+	check "$fs: what was written" \
+		pattern check -d -q -b 128k -s 3 "$dev" 128k
 	for at in 1M 1536k 2M 2560k 3M; do
-		check "$fs: before it" pattern check -d -q -b 512 -s 2 -o "$at" "$dev" 512
+		check "$fs: before it" \
+			pattern check -d -q -b 512 -s 2 -o "$at" "$dev" 512
 	done
 	check "$fs: the hole" cmp -n 64K -i 5M:0 "$dev" /dev/zero
 	detach "$dev"

@@ -55,7 +55,8 @@ let_go() {
 # between it has no lease already
 in_the_midst() {
 	wait_mapped "$dev"
-	[ "$(leases_of "$MNT/0")" -gt 0 ] || fail "$what: mapped without a lease"
+	[ "$(leases_of "$MNT/0")" -gt 0 ] ||
+		fail "$what: mapped without a lease"
 	held_up "$who" loopdev change "$dev" "$MNT/1"
 	wait_until 30 scans
 	is "$what: leases on the old image" "$(leases_of "$MNT/0")" 0

@@ -13,7 +13,8 @@ for fs in ext4 xfs; do
 	begin_mapped "$fs" 8M
 	begin_writes "$dev" 4M -b 16k
 	loopdev direct "$dev" 0
-	is "$fs: buffered" "$(attr "$dev" loop/mapped_reason)" "I/O to the image is not direct"
+	is "$fs: buffered" "$(attr "$dev" loop/mapped_reason)" \
+		"I/O to the image is not direct"
 	file=$(ios "$dev" file)
 	wait_until 20 more_ios "$dev" file $((file + 10))
 	loopdev direct "$dev" 1
@@ -22,14 +23,16 @@ for fs in ext4 xfs; do
 	loopdev capacity "$dev"
 	is "$fs: larger" "$(blockdev --getsize64 "$dev")" $((12 << 20))
 	end_writes "$fs: nothing was lost"
-	check "$fs: written behind the old end" pattern write -d -q -s 2 -o 8M "$dev" 4M
+	check "$fs: written behind the old end" \
+		pattern write -d -q -s 2 -o 8M "$dev" 4M
 	wait_mapped "$dev"
 	check "$fs: and read" pattern check -d -q -s 2 -o 8M "$dev" 4M
 	loopdev sector "$dev" 4096
 	wait_mapped "$dev"
 	goes_mapped "$fs: with larger sectors" "$dev"
 	detach "$dev"
-	check "$fs: in the file" keeper check -b 16k -m "$WORK/model" "$MNT/image" 4M
+	check "$fs: in the file" keeper check -b 16k -m "$WORK/model" \
+		"$MNT/image" 4M
 	check "$fs: in the file" pattern check -q -s 2 -o 8M "$MNT/image" 4M
 
 	# Another offset, while attached
@@ -39,10 +42,12 @@ for fs in ext4 xfs; do
 	wait_mapped "$dev"
 	loopctl set-status "$dev" --offset $((1 << 20))
 	wait_mapped "$dev"
-	cmp -n 7M -i 0:1M "$dev" "$MNT/image" || fail "$fs: the offset makes no difference"
+	cmp -n 7M -i 0:1M "$dev" "$MNT/image" ||
+		fail "$fs: the offset makes no difference"
 	wait_mapped "$dev"
 	goes_mapped "$fs: at another offset" "$dev"
-	check "$fs: written at another offset" pattern write -d -q -s 3 "$dev" 1M
+	check "$fs: written at another offset" \
+		pattern write -d -q -s 3 "$dev" 1M
 	detach "$dev"
 	check "$fs: before it" pattern check -q -s 1 "$MNT/image" 1M
 	check "$fs: behind it" pattern check -q -s 1 -o 2M "$MNT/image" 6M

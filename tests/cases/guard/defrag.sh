@@ -29,7 +29,8 @@ for fs in ext4 xfs; do
 	pattern write -d -q -s 1 "$dev" 4M
 	wait_mapped "$dev"
 	extents=$(loop_stat "$dev" mapped_extents)
-	[ "$extents" -gt 3 ] || fail "$fs: only $extents extents: not fragmented"
+	[ "$extents" -gt 3 ] ||
+		fail "$fs: only $extents extents: not fragmented"
 	where=$(first_block "$MNT/image")
 	wait_mapped "$dev"
 	begin_writes "$dev" 2M -b 16k -t 4
@@ -37,7 +38,8 @@ for fs in ext4 xfs; do
 	# xfs_fsr gives a file up that is written to while it copies
 	if [ "$fs" = xfs ]; then
 		end_writes "$fs: nothing is lost"
-		# Nor does it move one whose times change, as they do after an epoch
+		# Nor does it move one whose times change, as they do after an
+		# epoch
 		for _ in 1 2 3 4 5; do
 			check "$fs: defragment what nobody writes to" defragment
 			[ "$(first_block "$MNT/image")" = "$where" ] || break
@@ -52,16 +54,19 @@ for fs in ext4 xfs; do
 		wait_until 20 more_ios "$dev" mapped $((mapped + 20))
 		end_writes "$fs: nothing is lost"
 	fi
-	[ "$(first_block "$MNT/image")" != "$where" ] || fail "$fs: nothing was moved"
+	[ "$(first_block "$MNT/image")" != "$where" ] ||
+		fail "$fs: nothing was moved"
 	wait_mapped "$dev"
 	now=$(loop_stat "$dev" mapped_extents)
 	[ "$now" -lt "$extents" ] || fail "$fs: $now extents, $extents before"
 	check "$fs: the rest of it" pattern check -d -q -s 1 -o 2M "$dev" 2M
-	check "$fs: written where it is now" pattern write -d -q -s 2 -o 2M "$dev" 2M
+	check "$fs: written where it is now" \
+		pattern write -d -q -s 2 -o 2M "$dev" 2M
 	detach "$dev"
 	drop_caches
 	check "$fs: in the file" pattern check -q -s 2 -o 2M "$MNT/image" 2M
-	check "$fs: in the file" keeper check -b 16k -m "$WORK/model" "$MNT/image" 2M
+	check "$fs: in the file" keeper check -b 16k -m "$WORK/model" \
+		"$MNT/image" 2M
 	check "$fs: the neighbour" pattern check -q -s 7 "$MNT/neighbour" 8M
 	end_fs
 done

@@ -15,7 +15,8 @@ not_mapped() {
 	is "$fs: $1: epochs" "$(begun "$dev")" "$epochs"
 	goes_through_file "$fs: $1" "$dev"
 	is "$fs: $1: epochs after that" "$(begun "$dev")" "$epochs"
-	is "$fs: $1: why" "$(attr "$dev" loop/mapped_reason)" "someone else has the image open"
+	is "$fs: $1: why" "$(attr "$dev" loop/mapped_reason)" \
+		"someone else has the image open"
 }
 
 for fs in ext4 xfs; do
@@ -26,7 +27,8 @@ for fs in ext4 xfs; do
 	exec 9<>"$MNT/image"
 	dev=$(attach "$MNT/image")
 	epochs=0
-	wait_until 10 grep -q someone "/sys/block/${dev#/dev/}/loop/mapped_reason"
+	wait_until 10 grep -q someone \
+		"/sys/block/${dev#/dev/}/loop/mapped_reason"
 	sleep 0.5
 	not_mapped "a descriptor that was there before"
 	begin_writes "$dev" 4M -b 16k
@@ -52,10 +54,12 @@ for fs in ext4 xfs; do
 	not_mapped "in a socket"
 	eval "exec ${SENDER[1]}>&-"
 	exec 8>&-
-	wait "$sender" || fail "$fs: truncate through the descriptor out of the socket"
+	wait "$sender" ||
+		fail "$fs: truncate through the descriptor out of the socket"
 	check "$fs: a file in its place" written "$MNT/neighbour" 8M 8
 	check "$fs: what is left" pattern write -d -q -s 9 "$dev" 2M
-	refused "$fs: a read of what was cut off" "*" dd if="$dev" of=/dev/null bs=1M skip=4 count=1 iflag=direct
+	refused "$fs: a read of what was cut off" "*" dd if="$dev" \
+		of=/dev/null bs=1M skip=4 count=1 iflag=direct
 	check "$fs: the neighbour" pattern check -q -s 8 "$MNT/neighbour" 8M
 	wait_mapped "$dev" 2
 	detach "$dev"
@@ -72,13 +76,15 @@ for fs in ext4 xfs; do
 	epochs=$(begun "$dev")
 	sleep 0.5
 	not_mapped "behind a mapping"
-	check "$fs: what was written to memory" pattern check -d -q -s 5 -o 1M "$dev" 1M
+	check "$fs: what was written to memory" \
+		pattern check -d -q -s 5 -o 1M "$dev" 1M
 	eval "exec ${MAPPER[1]}>&-"
 	exec 8>&-
 	wait "$mapper" || fail "$fs: unmapping"
 	wait_mapped "$dev"
 	goes_mapped "$fs: when all of them are gone" "$dev"
-	check "$fs: what was written to memory" pattern check -d -q -s 5 -o 1M "$dev" 1M
+	check "$fs: what was written to memory" \
+		pattern check -d -q -s 5 -o 1M "$dev" 1M
 	detach "$dev"
 	rm "$MNT/neighbour"
 	end_fs

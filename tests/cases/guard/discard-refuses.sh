@@ -19,7 +19,8 @@ chattr_back() {
 
 # where - the image's blocks are
 where() {
-	filefrag -v "$MNT/image" | awk '$1 ~ /^[0-9]+:$/ { print $2, $3, $4, $5 }'
+	filefrag -v "$MNT/image" |
+		awk '$1 ~ /^[0-9]+:$/ { print $2, $3, $4, $5 }'
 }
 
 # refuses WHAT - to give up blocks

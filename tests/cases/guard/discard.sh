@@ -15,7 +15,8 @@ for fs in ext4 xfs; do
 	begin_writes "$dev" 8M -b 16k -t 4
 	for at in 8 9 10 11; do
 		check "$fs: discard at ${at}M" blkdiscard -o ${at}M -l 1M "$dev"
-		check "$fs: zeros at $((at + 4))M" blkdiscard -z -o $((at + 4))M -l 1M "$dev"
+		check "$fs: zeros at $((at + 4))M" \
+			blkdiscard -z -o $((at + 4))M -l 1M "$dev"
 	done
 	check "$fs: what was discarded" cmp -n 8M -i 8M:0 "$dev" /dev/zero
 	# Mapped again without it, for all that is written meanwhile
@@ -23,14 +24,17 @@ for fs in ext4 xfs; do
 	is "$fs: what is mapped" "$(loop_stat "$dev" mapped_bytes)" $((8 << 20))
 	is "$fs: leases broken by it" "$(broken "$dev")" 0
 	check "$fs: a file in its place" written "$MNT/neighbour" 8M 7
-	check "$fs: what was discarded, written again" pattern write -d -q -b 64k -s 3 -o 8M "$dev" 8M
+	check "$fs: what was discarded, written again" \
+		pattern write -d -q -b 64k -s 3 -o 8M "$dev" 8M
 	end_writes "$fs: what was not discarded"
-	check "$fs: what was discarded and written" pattern check -d -q -b 64k -s 3 -o 8M "$dev" 8M
+	check "$fs: what was discarded and written" \
+		pattern check -d -q -b 64k -s 3 -o 8M "$dev" 8M
 	check "$fs: the neighbour" pattern check -q -s 7 "$MNT/neighbour" 8M
 	wait_mapped "$dev"
 	goes_mapped "$fs: all of it again" "$dev"
 
-	# A discard of what is being written: any order will do, but each block has one or the other
+	# A discard of what is being written: any order will do, but each block
+	# has one or the other
 	begin_writes "$dev" 2M -b 16k -t 2 -e
 	for _ in 1 2 3 4 5 6; do
 		blkdiscard -o 0 -l 2M "$dev"
@@ -38,7 +42,8 @@ for fs in ext4 xfs; do
 	end_writes "$fs: writes to what is discarded"
 	check "$fs: and discarded once more" blkdiscard -o 0 -l 2M "$dev"
 	check "$fs: is zero" cmp -n 2M "$dev" /dev/zero
-	check "$fs: the rest is not" pattern check -d -q -b 64k -s 3 -o 8M "$dev" 8M
+	check "$fs: the rest is not" \
+		pattern check -d -q -b 64k -s 3 -o 8M "$dev" 8M
 	detach "$dev"
 	check "$fs: as in the file" cmp -n 2M "$MNT/image" /dev/zero
 	check "$fs: the rest" pattern check -q -b 64k -s 3 -o 8M "$MNT/image" 8M

@@ -67,7 +67,8 @@ for fs in ext4 xfs; do
 done
 
 begin_mapped ext4 64M
-# What is discarded would be a hole, which can only be filled while it is writable
+# What is discarded would be a hole, which can only be filled while it is
+# writable
 mkfs.btrfs -q -K --mixed -m single -d single "$dev"
 mount_at "$dev" "$WORK/upper" -o nodiscard
 udev_settle

@@ -22,16 +22,21 @@ for fs in ext4 xfs; do
 	dev=$(attach "$MNT/image")
 	begun=$SECONDS
 	full() {
-		mapped "$dev" && [ "$(loop_stat "$dev" mapped_extents)" -ge "$extents" ]
+		mapped "$dev" &&
+			[ "$(loop_stat "$dev" mapped_extents)" -ge "$extents" ]
 	}
 	wait_until 300 full
-	is "$fs: extents of $extents, after $((SECONDS - begun)) s: in the map" "$(loop_stat "$dev" mapped_extents)" "$extents"
-	is "$fs: bytes mapped" "$(loop_stat "$dev" mapped_bytes)" $((extents * 4096))
+	echo "$fs: $extents extents were mapped in $((SECONDS - begun)) s"
+	is "$fs: extents in the map" "$(loop_stat "$dev" mapped_extents)" \
+		"$extents"
+	is "$fs: bytes mapped" "$(loop_stat "$dev" mapped_bytes)" \
+		$((extents * 4096))
 	bytes=$(loop_stat "$dev" mapped_memory)
 	[ "$bytes" -le $((64 << 20)) ] || fail "$fs: the map takes $bytes bytes"
 	echo "ok: $fs: the map takes $bytes bytes"
 	was=$(ios "$dev" mapped)
-	check "$fs: what the device holds" pattern check -q -d -b 4k -k 8k "$dev" $((extents * 8192))
+	check "$fs: what the device holds" \
+		pattern check -q -d -b 4k -k 8k "$dev" $((extents * 8192))
 	is "$fs: I/Os mapped" "$(($(ios "$dev" mapped) - was >= extents))" 1
 	detach "$dev"
 	[ "$fs" = xfs ] || unmount "$MNT"
@@ -55,8 +60,10 @@ if [ "$count" -gt "$fits" ] || [ "$count" -lt $((fits * 9 / 10)) ]; then
 fi
 echo "ok: $fs: with room for $fits extents $count are mapped"
 was=$(ios "$dev" file)
-check "$fs: what the device holds with less memory" pattern check -q -d -b 4k -k 8k "$dev" $((extents * 8192))
-[ "$(ios "$dev" file)" -ge $((was + extents - count)) ] || fail "$fs: what doesn't fit didn't go through the file system"
+check "$fs: what the device holds with less memory" \
+	pattern check -q -d -b 4k -k 8k "$dev" $((extents * 8192))
+[ "$(ios "$dev" file)" -ge $((was + extents - count)) ] ||
+	fail "$fs: what doesn't fit didn't go through the file system"
 detach "$dev"
 echo 64 >"$memory"
 unmount "$MNT"

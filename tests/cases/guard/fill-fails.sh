@@ -36,7 +36,8 @@ for fs in ext4 xfs; do
 	dev=$(attach "$MNT/image")
 	wait_mapped "$dev" 4
 	# What was written last isn't in the map yet when the file system goes
-	dd if=/dev/zero of="$dev" bs=4k seek=2048 count=140000 oflag=direct status=none 2>"$WORK/dd" &
+	dd if=/dev/zero of="$dev" bs=4k seek=2048 count=140000 oflag=direct \
+		status=none 2>"$WORK/dd" &
 	writer=$!
 	later stop "$writer"
 	wait_until 30 maps "$dev" $((9 << 20))

@@ -13,7 +13,8 @@ programs loopdev pattern
 begin_tracing
 later udevadm control --start-exec-queue
 
-# reached WHAT PATTERN COMMAND... - the disk got requests like that (F: flush, WF: with FUA) meanwhile
+# reached WHAT PATTERN COMMAND... - the disk got requests like that (F: flush,
+# WF: with FUA) meanwhile
 reached() {
 	local what=$1 pattern=$2 n
 	shift 2
@@ -21,8 +22,10 @@ reached() {
 	echo 1 >"$tracing/events/block/block_rq_issue/enable"
 	"$@"
 	echo 0 >"$tracing/events/block/block_rq_issue/enable"
-	n=$(grep -cE "block_rq_issue: [0-9]+,[0-9]+ $pattern" "$tracing/trace" || true)
-	[ "$n" -gt 0 ] || fail "$what: not on the disk: $(tail -n 5 "$tracing/trace")"
+	n=$(grep -cE "block_rq_issue: [0-9]+,[0-9]+ $pattern" \
+		"$tracing/trace" || true)
+	[ "$n" -gt 0 ] ||
+		fail "$what: not on the disk: $(tail -n 5 "$tracing/trace")"
 	echo "ok: $what: $n on the disk"
 }
 
@@ -42,41 +45,50 @@ flushes_take() {
 for fs in ext4 xfs; do
 	begin_fs "$fs"
 	written "$MNT/image" 8M 1
-	# udev reads the end of the device when it has been written to: that is not to be a hole
+	# udev reads the end of the device when it has been written to: that is
+	# not to be a hole
 	pattern write -q -s 1 -o 12M "$MNT/image" 4M
 	dev=$(attach "$MNT/image")
 	wait_mapped "$dev" 12
 	pattern write -d -q -s 2 "$dev" 1M
 	file=$(ios "$dev" file)
 	reached "$fs: fsync" "F" pattern write -d -q -s 2 "$dev" 1M
-	reached "$fs: O_DSYNC" "(WF|F)" pattern write -d -a -n -q -b 64k -s 3 "$dev" 1M
+	reached "$fs: O_DSYNC" "(WF|F)" pattern write -d -a -n -q -b 64k \
+		-s 3 "$dev" 1M
 	reached "$fs: of the page cache" "F" pattern write -q -s 4 "$dev" 1M
-	is "$fs: of that through the file system" "$(($(ios "$dev" file) - file))" 0
+	is "$fs: of that through the file system" \
+		"$(($(ios "$dev" file) - file))" 0
 
 	# Into a hole
 	file=$(ios "$dev" file)
-	reached "$fs: fsync of what was a hole" "(WF|F)" pattern write -d -q -b 64k -s 5 -o 8M "$dev" 64k
-	is "$fs: of that through the file system" "$(($(ios "$dev" file) - file))" 2
+	reached "$fs: fsync of what was a hole" "(WF|F)" pattern write -d -q \
+		-b 64k -s 5 -o 8M "$dev" 64k
+	is "$fs: of that through the file system" \
+		"$(($(ios "$dev" file) - file))" 2
 	wait_mapped "$dev" 12
 	file=$(ios "$dev" file)
 	reached "$fs: fsync after that" "F" pattern write -d -q -s 6 "$dev" 1M
-	is "$fs: of that through the file system" "$(($(ios "$dev" file) - file))" 0
+	is "$fs: of that through the file system" \
+		"$(($(ios "$dev" file) - file))" 0
 
 	# What is written while one is under way is the next one's
 	flushes_take 2000
-	check "$fs: into a hole" pattern write -d -n -q -b 64k -s 7 -o 9M "$dev" 64k
+	check "$fs: into a hole" \
+		pattern write -d -n -q -b 64k -s 7 -o 9M "$dev" 64k
 	file=$(ios "$dev" file)
 	sync "$dev" &
 	flusher=$!
 	wait_until 20 more_ios "$dev" file "$file"
 	sleep 0.5
-	check "$fs: into a hole meanwhile" pattern write -d -n -q -b 64k -s 8 -o 10M "$dev" 64k
+	check "$fs: into a hole meanwhile" \
+		pattern write -d -n -q -b 64k -s 8 -o 10M "$dev" 64k
 	wait "$flusher" || fail "$fs: fsync"
 	flushes_take 0
 	wait_mapped "$dev" 12
 	file=$(ios "$dev" file)
 	sync "$dev"
-	is "$fs: of the fsync after that through the file system" "$(($(ios "$dev" file) - file))" 1
+	is "$fs: of the fsync after that through the file system" \
+		"$(($(ios "$dev" file) - file))" 1
 
 	# What has changed the file's blocks isn't durable by the disk's flush.
 	# Nor is the device looked at meanwhile: that would go through the file
@@ -84,9 +96,11 @@ for fs in ext4 xfs; do
 	udevadm control --stop-exec-queue
 	for zeroes in "" -z; do
 		file=$(ios "$dev" file)
-		check "$fs: blkdiscard $zeroes" blkdiscard -f $zeroes -o 8M -l 64k "$dev"
+		check "$fs: blkdiscard $zeroes" \
+			blkdiscard -f $zeroes -o 8M -l 64k "$dev"
 		reached "$fs: fsync after that" "(WF|F)" sync "$dev"
-		is "$fs: of both through the file system" "$(($(ios "$dev" file) - file))" 2
+		is "$fs: of both through the file system" \
+			"$(($(ios "$dev" file) - file))" 2
 	done
 	udevadm control --start-exec-queue
 	detach "$dev"

@@ -11,7 +11,8 @@ programs loopdev pattern keeper
 # written_sectors - of the disk below, ever
 written_sectors() {
 	local stat
-	read -ra stat <"/sys/block/$(basename "$(readlink -f /dev/mapper/below)")/stat"
+	read -ra stat \
+		<"/sys/block/$(basename "$(readlink -f /dev/mapper/below)")/stat"
 	echo "${stat[6]}"
 }
 
@@ -28,15 +29,18 @@ for fs in ext4 xfs; do
 		check "$fs: freeze" fsfreeze -f "$MNT"
 		before=$(written_sectors)
 		goes_mapped "$fs: $round: reads while it is frozen" "$dev"
-		check "$fs: $round: what they read" pattern check -d -q -s 1 -o 4M "$dev" 4M
+		check "$fs: $round: what they read" \
+			pattern check -d -q -s 1 -o 4M "$dev" 4M
 		sleep 0.3
-		is "$fs: $round: sectors written while it was frozen" "$(($(written_sectors) - before))" 0
+		is "$fs: $round: sectors written while it was frozen" \
+			"$(($(written_sectors) - before))" 0
 		check "$fs: thaw" fsfreeze -u "$MNT"
 		mapped=$(ios "$dev" mapped)
 		wait_until 20 more_ios "$dev" mapped $((mapped + 10))
 	done
 	end_writes "$fs: nothing was lost"
 	detach "$dev"
-	check "$fs: in the file" keeper check -b 16k -m "$WORK/model" "$MNT/image" 4M
+	check "$fs: in the file" keeper check -b 16k -m "$WORK/model" \
+		"$MNT/image" 4M
 	end_fs
 done

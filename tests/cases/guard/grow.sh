@@ -31,9 +31,11 @@ for fs in ext4 xfs; do
 	is "$fs: its size" "$(blockdev --getsize64 "$dev")" $((64 << 30))
 	for gib in 8 56; do
 		check "$fs: what was written meanwhile" \
-			pattern check -d -q -b 4k -k 8m -s 3 -o "${gib}g" "$dev" 1G
+			pattern check -d -q -b 4k -k 8m -s 3 -o "${gib}g" \
+			"$dev" 1G
 	done
-	check "$fs: a write to the new part" pattern write -d -q -s 2 -o 32g "$dev" 2M
+	check "$fs: a write to the new part" \
+		pattern write -d -q -s 2 -o 32g "$dev" 2M
 	# 256 blocks of 4 KiB are another MiB
 	wait_mapped "$dev" 11
 	# Whose reads of holes go through the file

@@ -27,12 +27,15 @@ waits() {
 	pattern write -d -n -q -b 64k -s "$seed" "$dev" 64k &
 	writer=$!
 	wait_until 20 more_ios "$dev" mapped "$mapped"
-	check "$fs: $what: an open" timeout 60 "$WORK/bin/other" nonblock rw "$MNT/image"
-	is "$fs: $what: the lease" "$(attr "$dev" loop/mapped_reason)" "someone else has the image open"
+	check "$fs: $what: an open" timeout 60 "$WORK/bin/other" \
+		nonblock rw "$MNT/image"
+	is "$fs: $what: the lease" "$(attr "$dev" loop/mapped_reason)" \
+		"someone else has the image open"
 	"$@" >"$WORK/out" 2>&1 &
 	changer=$!
 	wait_until 30 waits_or_is_gone "$changer" "inode_dio_wait\|xfs_ilock"
-	[ -e "/proc/$changer" ] || fail "$fs: $what: did not wait: $(cat "$WORK/out")"
+	[ -e "/proc/$changer" ] ||
+		fail "$fs: $what: did not wait: $(cat "$WORK/out")"
 	kill -0 "$writer" || fail "$fs: $what: the write did not hang"
 	dmsetup resume below
 	wait "$writer" || fail "$fs: $what: the write failed"
@@ -65,25 +68,33 @@ for fs in ext4 xfs; do
 	waits "zeroing a range" xfs_io -c "fzero 0 64k" "$MNT/image"
 	zero
 	waits "truncate by path" other truncate "$MNT/image" 7680k
-	check "$fs: the write is in the file" pattern check -q -b 64k -s "$seed" "$MNT/image" 64k
+	check "$fs: the write is in the file" \
+		pattern check -q -b 64k -s "$seed" "$MNT/image" 64k
 	waits "truncate by descriptor" xfs_io -c "truncate 7m" "$MNT/image"
 	written "$MNT/image" 8M 1
 	waits "collapsing a range" xfs_io -c "fcollapse 64k 64k" "$MNT/image"
-	check "$fs: the write is in the file" pattern check -q -b 64k -s "$seed" "$MNT/image" 64k
+	check "$fs: the write is in the file" \
+		pattern check -q -b 64k -s "$seed" "$MNT/image" 64k
 	waits "inserting a range" xfs_io -c "finsert 0 64k" "$MNT/image"
 	check "$fs: the write moved on" cmp -n 64K -i 0 "$MNT/image" /dev/zero
 	written "$MNT/image" 8M 1
 	if [ "$fs" = xfs ]; then
-		waits "a clone of it" xfs_io -f -c "reflink $MNT/image 0 0 64k" "$MNT/clone"
-		check "$fs: the clone has the write" pattern check -q -b 64k -s "$seed" "$MNT/clone" 64k
+		waits "a clone of it" xfs_io -f \
+			-c "reflink $MNT/image 0 0 64k" "$MNT/clone"
+		check "$fs: the clone has the write" \
+			pattern check -q -b 64k -s "$seed" "$MNT/clone" 64k
 		another_image
-		waits "cloning into it" xfs_io -c "reflink $MNT/donor 0 0 64k" "$MNT/image"
-		check "$fs: the clone came last" pattern check -q -b 64k -s 2 "$MNT/image" 64k
+		waits "cloning into it" xfs_io -c "reflink $MNT/donor 0 0 64k" \
+			"$MNT/image"
+		check "$fs: the clone came last" \
+			pattern check -q -b 64k -s 2 "$MNT/image" 64k
 		another_image
 		# It waits before it compares, and then they may differ
 		pattern write -d -q -b 64k -s $((seed + 1)) "$MNT/same" 64k
-		waits "deduplication" xfs_io -c "dedupe $MNT/same 0 0 64k" "$MNT/image"
-		check "$fs: the write is in the file" pattern check -q -b 64k -s "$seed" "$MNT/image" 64k
+		waits "deduplication" xfs_io -c "dedupe $MNT/same 0 0 64k" \
+			"$MNT/image"
+		check "$fs: the write is in the file" \
+			pattern check -q -b 64k -s "$seed" "$MNT/image" 64k
 	fi
 	detach "$dev"
 	end_fs

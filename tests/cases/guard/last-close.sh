@@ -69,7 +69,8 @@ for fs in ext4 xfs; do
 	loopdev detach -l "$dev"
 	kill -KILL "$holder"
 	wait_until 20 waits_or_is_gone "$holder" wait_closed
-	[ ! -e "/proc/$holder" ] || fail "$fs: who was killed waits for the disk"
+	[ ! -e "/proc/$holder" ] ||
+		fail "$fs: who was killed waits for the disk"
 	echo "ok: $fs: nor does who is killed with the device open"
 	waits_for_disk || fail "$fs: the guard didn't wait for the disk"
 	wait "$holder" 2>/dev/null || true

@@ -15,7 +15,8 @@ for fs in ext4 xfs; do
 	sysctl -q fs.leases-enable=0
 	written "$MNT/image" 4M 1
 	dev=$(attach "$MNT/image")
-	wait_until 20 grep -q "grants no lease" "/sys/block/${dev#/dev/}/loop/mapped_reason"
+	wait_until 20 grep -q "grants no lease" \
+		"/sys/block/${dev#/dev/}/loop/mapped_reason"
 	goes_through_file "$fs: without leases" "$dev"
 	check "$fs: what it reads" pattern check -d -q -s 1 "$dev" 4M
 	sysctl -q fs.leases-enable=1

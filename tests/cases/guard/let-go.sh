@@ -70,7 +70,8 @@ later sh -c "lsmod | grep -q '^$MODULE ' || insmod $MODULE_FILE"
 write_mapped
 # shellcheck disable=SC2016
 check "unloaded at once, and before the worker runs again" \
-	chrt --fifo 50 sh -c 'loopdev detach "$0" && rmmod "$1"' "$dev" "$MODULE"
+	chrt --fifo 50 sh -c 'loopdev detach "$0" && rmmod "$1"' "$dev" \
+	"$MODULE"
 insmod "$MODULE_FILE"
 wait_until 30 test -e "$CTL"
 set_mapping 1

@@ -16,13 +16,15 @@ for fs in ext4 xfs; do
 	# Little else is free: what the image loses is what the others get
 	sync
 	free=$(($(stat -f -c '%a * %S' "$MNT") >> 20))
-	check "$fs: a full file system" fallocate -l $((free - 12))M "$MNT/filler"
+	check "$fs: a full file system" \
+		fallocate -l $((free - 12))M "$MNT/filler"
 	dev=$(attach "$MNT/image")
 	wait_mapped "$dev"
 	# What is kept is looked at; the rest is only written to
 	begin_writes "$dev" 8M -b 16k -t 2
 	kept=$keeper
-	keeper write -e -b 16k -t 2 -o 8M -m "$WORK/model2" "$dev" 24M >"$WORK/keeper2" 2>&1 &
+	keeper write -e -b 16k -t 2 -o 8M -m "$WORK/model2" "$dev" \
+		24M >"$WORK/keeper2" 2>&1 &
 	careless=$!
 	later stop_writes $careless
 	for round in 1 2 3; do
@@ -38,8 +40,12 @@ for fs in ext4 xfs; do
 		written "$MNT/neighbour$round-2" 4M "8$round"
 		other truncate "$MNT/image" 32M
 		drop_caches
-		check "$fs: round $round: the first neighbour" pattern check -q -s "7$round" "$MNT/neighbour$round-1" 4M
-		check "$fs: round $round: the second" pattern check -q -s "8$round" "$MNT/neighbour$round-2" 4M
+		check "$fs: round $round: the first neighbour" \
+			pattern check -q -s "7$round" \
+			"$MNT/neighbour$round-1" 4M
+		check "$fs: round $round: the second" \
+			pattern check -q -s "8$round" \
+			"$MNT/neighbour$round-2" 4M
 		rm "$MNT/neighbour$round-1" "$MNT/neighbour$round-2"
 	done
 	kill -TERM "$careless"
@@ -47,6 +53,7 @@ for fs in ext4 xfs; do
 	keeper=$kept
 	end_writes "$fs: what nobody punched"
 	detach "$dev"
-	check "$fs: is in the file" keeper check -b 16k -m "$WORK/model" "$MNT/image" 8M
+	check "$fs: is in the file" keeper check -b 16k -m "$WORK/model" \
+		"$MNT/image" 8M
 	end_fs
 done

@@ -16,30 +16,40 @@ ready_nfsd
 for fs in ext4 xfs; do
 	rpc.nfsd 2
 	begin_mapped "$fs" 16M
-	check "$fs: exported" exportfs -o rw,no_root_squash,no_subtree_check,insecure "127.0.0.1:$MNT"
+	check "$fs: exported" \
+		exportfs -o rw,no_root_squash,no_subtree_check,insecure \
+		"127.0.0.1:$MNT"
 	for version in 3 4; do
-		mount_at "127.0.0.1:$MNT" "$WORK/nfs$version" -t nfs -o "vers=$version,nolock,tcp,noac,lookupcache=none"
+		mount_at "127.0.0.1:$MNT" "$WORK/nfs$version" -t nfs \
+			-o "vers=$version,nolock,tcp,noac,lookupcache=none"
 	done
 	begin_writes "$dev" 4M -b 16k -t 2
 	for version in 3 4; do
 		client=$WORK/nfs$version
-		breaks "NFSv$version READ" dd if="$client/image" of=/dev/null bs=64k skip=64 count=8 iflag=direct status=none
-		breaks "NFSv$version WRITE" pattern write -d -q -b 64k -s 1 -o 8M "$client/image" 1M
+		breaks "NFSv$version READ" dd if="$client/image" of=/dev/null \
+			bs=64k skip=64 count=8 iflag=direct status=none
+		breaks "NFSv$version WRITE" pattern write -d -q -b 64k -s 1 \
+			-o 8M "$client/image" 1M
 	done
 	wait_mapped "$dev"
 	exec 9<"$WORK/nfs4/image"
-	is "$fs: while a client has it open" "$(attr "$dev" loop/mapped_reason)" "someone else has the image open"
+	is "$fs: while a client has it open" \
+		"$(attr "$dev" loop/mapped_reason)" \
+		"someone else has the image open"
 	exec 9<&-
 	end_writes "$fs: what was written meanwhile"
 	breaks "NFSv3 SETATTR" other truncate "$WORK/nfs3/image" 8M
-	is "$fs: as long as the client says" "$(stat -c %s "$MNT/image")" $((8 << 20))
+	is "$fs: as long as the client says" "$(stat -c %s "$MNT/image")" \
+		$((8 << 20))
 	nothing_lands 8M 8M
-	check "$fs: what is left of the image" keeper check -b 16k -m "$WORK/model" "$MNT/image" 4M
+	check "$fs: what is left of the image" \
+		keeper check -b 16k -m "$WORK/model" "$MNT/image" 4M
 	for version in 3 4; do
 		unmount "$WORK/nfs$version"
 	done
 	detach "$dev"
-	# It has files open for a while after the last use, but not when it has ended
+	# It has files open for a while after the last use, but not when it has
+	# ended
 	exportfs -u "127.0.0.1:$MNT"
 	rpc.nfsd 0
 	end_fs

@@ -17,13 +17,17 @@ for fs in ext4 xfs; do
 	mount_at overlay "$WORK/merged" -t overlay \
 		-o "lowerdir=$MNT/lower,upperdir=$MNT/upper,workdir=$MNT/work"
 	dev=$(attach "$MNT/lower/below")
-	breaks "a reader of the lower layer's" dd if="$WORK/merged/below" of=/dev/null bs=1M status=none
+	breaks "a reader of the lower layer's" dd if="$WORK/merged/below" \
+		of=/dev/null bs=1M status=none
 	detach "$dev"
 	dev=$(attach "$MNT/upper/image")
-	breaks "a reader of the upper layer's" dd if="$WORK/merged/image" of=/dev/null bs=1M status=none
+	breaks "a reader of the upper layer's" dd if="$WORK/merged/image" \
+		of=/dev/null bs=1M status=none
 	breaks "a writer" pattern write -q -s 1 "$WORK/merged/image" 1M
-	breaks "truncate by the overlay's path" other truncate "$WORK/merged/image" 4M
-	is "$fs: as long as the overlay says" "$(stat -c %s "$MNT/upper/image")" $((4 << 20))
+	breaks "truncate by the overlay's path" other truncate \
+		"$WORK/merged/image" 4M
+	is "$fs: as long as the overlay says" \
+		"$(stat -c %s "$MNT/upper/image")" $((4 << 20))
 	nothing_lands 4M 12M
 	detach "$dev"
 	unmount "$WORK/merged"

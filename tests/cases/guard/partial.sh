@@ -13,24 +13,37 @@ for fs in ext4 xfs; do
 	begin_mapped "$fs" 8M
 	for how in fpunch fzero; do
 		# Not blkdiscard, which flushes
-		check "$fs: $how" xfs_io -c "$how $((1 << 20 | 1024)) 64k" "$dev"
+		check "$fs: $how" xfs_io -c "$how $((1 << 20 | 1024)) 64k" \
+			"$dev"
 		# Mapped again, but for that
 		wait_until 20 maps "$dev" $(((8 << 20) - (64 << 10)))
 		mapped=$(ios "$dev" mapped)
-		check "$fs: before it" pattern write -d -n -q -b 1024 -s 2 -o 1M "$dev" 1024
-		check "$fs: behind it" pattern write -d -n -q -b 1024 -s 3 -o $((1 << 20 | 66560)) "$dev" 1024
-		more_ios "$dev" mapped $((mapped + 1)) || fail "$fs: these were not mapped"
+		check "$fs: before it" \
+			pattern write -d -n -q -b 1024 -s 2 -o 1M "$dev" 1024
+		check "$fs: behind it" \
+			pattern write -d -n -q -b 1024 -s 3 \
+			-o $((1 << 20 | 66560)) "$dev" 1024
+		more_ios "$dev" mapped $((mapped + 1)) ||
+			fail "$fs: these were not mapped"
 		check "$fs: a flush" sync "$dev"
-		check "$fs: before it" pattern check -d -q -b 1024 -s 2 -o 1M "$dev" 1024
-		check "$fs: it" cmp -n 64K -i $((1 << 20 | 1024)):0 "$dev" /dev/zero
-		check "$fs: behind it" pattern check -d -q -b 1024 -s 3 -o $((1 << 20 | 66560)) "$dev" 1024
+		check "$fs: before it" \
+			pattern check -d -q -b 1024 -s 2 -o 1M "$dev" 1024
+		check "$fs: it" \
+			cmp -n 64K -i $((1 << 20 | 1024)):0 "$dev" /dev/zero
+		check "$fs: behind it" \
+			pattern check -d -q -b 1024 -s 3 \
+			-o $((1 << 20 | 66560)) "$dev" 1024
 
 		# Nor is there anything left that the next one would begin with
-		check "$fs: before it" pattern write -d -n -q -b 1024 -s 4 -o 1M "$dev" 1024
-		check "$fs: $how, once more" xfs_io -c "$how $((1 << 20 | 1024)) 1024" "$dev"
+		check "$fs: before it" \
+			pattern write -d -n -q -b 1024 -s 4 -o 1M "$dev" 1024
+		check "$fs: $how, once more" \
+			xfs_io -c "$how $((1 << 20 | 1024)) 1024" "$dev"
 		check "$fs: a flush" sync "$dev"
-		check "$fs: before it" pattern check -d -q -b 1024 -s 4 -o 1M "$dev" 1024
-		check "$fs: all of it written again" pattern write -d -q -b 64k -s 1 "$dev" 8M
+		check "$fs: before it" \
+			pattern check -d -q -b 1024 -s 4 -o 1M "$dev" 1024
+		check "$fs: all of it written again" \
+			pattern write -d -q -b 64k -s 1 "$dev" 8M
 		wait_mapped "$dev"
 	done
 	is "$fs: leases broken by it" "$(broken "$dev")" 0

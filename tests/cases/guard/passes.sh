@@ -15,7 +15,8 @@ disk=$(the_disk 1)
 name=${disk#/dev/}
 begin_tracing
 
-# The kernel's names for the numbers are in its type information (BTF), which the debug kernel has none of.
+# The kernel's names for the numbers are in its type information (BTF), which
+# the debug kernel has none of.
 probe_off() {
 	echo 0 >"$tracing/events/passes/enable"
 	echo "-:passes/bio" >>"$tracing/kprobe_events"
@@ -34,7 +35,12 @@ number_of() {
 
 # seen DEVICE - what came to it of fio's, one line a bio
 seen() {
-	awk -v dev="dev=$(number_of "$1")" '$1 ~ /^fio-/ { for (i = 2; i < NF; i++) if ($i == dev) print $(i + 1), $(i + 2), $(i + 3) }' \
+	awk -v dev="dev=$(number_of "$1")" '
+		$1 ~ /^fio-/ {
+			for (i = 2; i < NF; i++)
+				if ($i == dev)
+					print $(i + 1), $(i + 2), $(i + 3)
+		}' \
 		"$tracing/trace"
 }
 
@@ -44,19 +50,24 @@ traced() {
 	file=$(ios "$dev" file)
 	echo >"$tracing/trace"
 	echo 1 >"$tracing/events/passes/enable"
-	fio --name=passes --filename="$dev" --direct=1 --bs=4k --number_ios=8 --size=4m --allow_mounted_write=1 "$@" \
+	fio --name=passes --filename="$dev" --direct=1 --bs=4k --number_ios=8 \
+		--size=4m --allow_mounted_write=1 "$@" \
 		>"$WORK/fio" 2>&1 || { cat "$WORK/fio"; fail "fio $*"; }
 	echo 0 >"$tracing/events/passes/enable"
 	is "fio $*: through the file system" "$(($(ios "$dev" file) - file))" 0
 }
 
-# same WHAT [PATTERN] - the disk got them as the device did, and all of them are like that
+# same WHAT [PATTERN] - the disk got them as the device did, and all of them are
+# like that
 same() {
 	seen "$dev" >"$WORK/device"
 	seen "$disk" >"$WORK/disk"
-	[ "$(wc -l <"$WORK/device")" -ge 8 ] || fail "$1: not all was seen: $(cat "$WORK/device")"
+	[ "$(wc -l <"$WORK/device")" -ge 8 ] ||
+		fail "$1: not all was seen: $(cat "$WORK/device")"
 	check "$1: as it came" diff "$WORK/device" "$WORK/disk"
-	[ $# -eq 1 ] || is "$1: of those like $2" "$(grep -c "$2" "$WORK/disk")" "$(wc -l <"$WORK/device")"
+	[ $# -eq 1 ] ||
+		is "$1: of those like $2" "$(grep -c "$2" "$WORK/disk")" \
+			"$(wc -l <"$WORK/device")"
 }
 
 poll_queues "$disk"
@@ -93,18 +104,24 @@ for fs in ext4 xfs; do
 	echo 0 >"/sys/block/${dev#/dev/}/loop/mapping"
 	echo >"$tracing/trace"
 	echo 1 >"$tracing/events/passes/enable"
-	check "$fs: not mapped: with a priority" fio --name=passes --filename="$dev" --direct=1 --bs=4k \
-		--number_ios=8 --size=4m --allow_mounted_write=1 --rw=randread --prioclass=1 --prio=3
+	check "$fs: not mapped: with a priority" \
+		fio --name=passes --filename="$dev" --direct=1 --bs=4k \
+		--number_ios=8 --size=4m --allow_mounted_write=1 --rw=randread \
+		--prioclass=1 --prio=3
 	echo 0 >"$tracing/events/passes/enable"
-	n=$(grep -c "dev=$(number_of "$disk") .*prio=0x2003$" "$tracing/trace" || true)
-	[ "$n" -ge 8 ] || fail "$fs: not mapped: $n reads of the disk have it: $(tail -n 5 "$tracing/trace")"
+	n=$(grep -c "dev=$(number_of "$disk") .*prio=0x2003$" \
+		"$tracing/trace" || true)
+	[ "$n" -ge 8 ] ||
+		fail "$fs: not mapped: $n reads have it:" \
+			"$(tail -n 5 "$tracing/trace")"
 	echo "ok: $fs: not mapped: $n reads of the disk have it"
 	detach "$dev"
 	unmount "$MNT"
 done
 
 # The same with cgroups
-[ -e /sys/fs/cgroup/cgroup.controllers ] || mount -t cgroup2 cgroup2 /sys/fs/cgroup
+[ -e /sys/fs/cgroup/cgroup.controllers ] ||
+	mount -t cgroup2 cgroup2 /sys/fs/cgroup
 echo "+io" >/sys/fs/cgroup/cgroup.subtree_control
 group=/sys/fs/cgroup/passes
 mkdir "$group"
@@ -120,11 +137,18 @@ in_group() {
 # charged DEVICE KEY
 charged() {
 	awk -v dev="$(cat "/sys/block/${1#/dev/}/dev")" -v key="$2" '
-		$1 == dev { for (i = 2; i <= NF; i++) { split($i, kv, "="); if (kv[1] == key) n = kv[2] } }
+		$1 == dev {
+			for (i = 2; i <= NF; i++) {
+				split($i, kv, "=")
+				if (kv[1] == key)
+					n = kv[2]
+			}
+		}
 		END { print n + 0 }' "$group/io.stat"
 }
 
-# stat_of DEVICE N - the Nth field of its statistics (Documentation/block/stat.rst)
+# stat_of DEVICE N - the Nth field of its statistics
+# (Documentation/block/stat.rst)
 stat_of() {
 	awk -v n="$2" '{ print $n }' "/sys/block/${1#/dev/}/stat"
 }
@@ -134,17 +158,21 @@ written "$MNT/image" 16M 1
 dev=$(attach "$MNT/image")
 wait_mapped "$dev"
 udev_settle
-before=("$(stat_of "$dev" 1)" "$(stat_of "$dev" 3)" "$(stat_of "$dev" 5)" "$(stat_of "$dev" 7)")
+before=("$(stat_of "$dev" 1)" "$(stat_of "$dev" 3)" "$(stat_of "$dev" 5)"
+	"$(stat_of "$dev" 7)")
 in_group pattern check -q -d -b 64k -s 1 "$dev" 16M
 is "reads that its statistics have" "$(($(stat_of "$dev" 1) - before[0]))" 256
 is "sectors that were read" "$(($(stat_of "$dev" 3) - before[1]))" $((16 << 11))
 in_group pattern write -q -d -n -b 64k -s 2 -o 4M "$dev" 8M
 for device in "$dev" "$disk"; do
-	is "$device: charged for 16 MiB of reads" "$(charged "$device" rbytes)" $((16 << 20))
-	is "$device: charged for 8 MiB of writes" "$(charged "$device" wbytes)" $((8 << 20))
+	is "$device: charged for 16 MiB of reads" \
+		"$(charged "$device" rbytes)" $((16 << 20))
+	is "$device: charged for 8 MiB of writes" \
+		"$(charged "$device" wbytes)" $((8 << 20))
 done
 is "writes that its statistics have" "$(($(stat_of "$dev" 5) - before[2]))" 128
-is "sectors that were written" "$(($(stat_of "$dev" 7) - before[3]))" $((8 << 11))
+is "sectors that were written" "$(($(stat_of "$dev" 7) - before[3]))" \
+	$((8 << 11))
 udev_settle
 is "in flight afterwards" "$(stat_of "$dev" 9)" 0
 detach "$dev"

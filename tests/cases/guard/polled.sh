@@ -38,7 +38,8 @@ ends() {
 	is "$fs: a polled read" "$said" submitted
 	"$@" &
 	pid=$!
-	(wait_until 60 is_gone "$pid") || fail "$fs: $what waits for who doesn't poll"
+	(wait_until 60 is_gone "$pid") ||
+		fail "$fs: $what waits for who doesn't poll"
 	wait "$pid" || fail "$fs: $what"
 	echo "ok: $fs: $what"
 	stop_poller

@@ -9,7 +9,8 @@
 . tests/lib/guard.sh
 programs loopdev pattern
 
-# What a fill may take; the image has thirty times as many chunks of 4 MiB, and more
+# What a fill may take; the image has thirty times as many chunks of 4 MiB, and
+# more
 most=500
 
 begin_tracing

@@ -36,28 +36,36 @@ for fs in ext4 xfs; do
 	written "$MNT/neighbour" 2M 7
 	check "$fs: elsewhere" pattern write -q -s 2 -o 5M "$MNT/image" 1M
 	for dev in "${devs[@]}"; do
-		[ "$(broken "$dev")" -gt 0 ] || fail "$fs: $dev: a writer broke no lease"
+		[ "$(broken "$dev")" -gt 0 ] ||
+			fail "$fs: $dev: a writer broke no lease"
 		check "$fs: $dev: the hole" cmp -n 1M -i 4M:0 "$dev" /dev/zero
-		check "$fs: $dev: what was written" pattern check -d -q -s 2 -o 5M "$dev" 1M
+		check "$fs: $dev: what was written" \
+			pattern check -d -q -s 2 -o 5M "$dev" 1M
 		wait_mapped "$dev" 7
-		check "$fs: $dev: mapped again" pattern check -d -q -s 1 "$dev" 4M
+		check "$fs: $dev: mapped again" \
+			pattern check -d -q -s 1 "$dev" 4M
 		check "$fs: $dev: the hole" cmp -n 1M -i 4M:0 "$dev" /dev/zero
 	done
 
 	if [ "$fs" = xfs ]; then
 		before=$(broken "${devs[0]}")
-		# The destination of a deduplication needs no descriptor to write to: only the right to
+		# The destination of a deduplication needs no descriptor to
+		# write to: only the right to
 		check "xfs: deduplication through a reader's descriptor" \
 			xfs_io -r -c "dedupe $MNT/same 0 0 4m" "$MNT/image"
-		[ "$(broken "${devs[0]}")" -gt "$before" ] || fail "xfs: a deduplication broke no lease"
+		[ "$(broken "${devs[0]}")" -gt "$before" ] ||
+			fail "xfs: a deduplication broke no lease"
 		rm "$MNT/neighbour"
 		# What was the image's alone is free, and others get it
 		sync
 		free=$(($(stat -f -c '%a * %S' "$MNT") >> 20))
-		check "xfs: all that is free" pattern write -q -n -s 8 "$MNT/neighbour" $((free - 10))M
+		check "xfs: all that is free" \
+			pattern write -q -n -s 8 "$MNT/neighbour" \
+			$((free - 10))M
 		sync
 		for dev in "${devs[@]}"; do
-			check "$fs: $dev: the image is as it was" pattern check -d -q -s 1 "$dev" 4M
+			check "$fs: $dev: the image is as it was" \
+				pattern check -d -q -s 1 "$dev" 4M
 		done
 	fi
 	exec 9<&-

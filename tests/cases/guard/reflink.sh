@@ -21,30 +21,37 @@ for clone in 1 2 3; do
 	writes=$(ios "$dev" file)
 	wait_until 20 more_ios "$dev" file $((writes + 20))
 done
-# Whether nothing of it is mapped or it can't be mapped at all is the kernel's to say
+# The kernel decides whether nothing of it is mapped or it can't be mapped at
+# all
 sleep 1
-is "what is mapped of an image that shares blocks" "$(loop_stat "$dev" mapped_bytes)" 0
+is "what is mapped of an image that shares blocks" \
+	"$(loop_stat "$dev" mapped_bytes)" 0
 end_writes "what was written is on the device"
 check "and around it" pattern check -d -q -s 1 -o 8M "$dev" 8M
 drop_caches
 for clone in 1 2 3; do
-	is "clone $clone is as it was" "$(sum_of "$MNT/clone$clone")" "${sums[clone]}"
+	is "clone $clone is as it was" "$(sum_of "$MNT/clone$clone")" \
+		"${sums[clone]}"
 done
 check "the second half of it" pattern check -q -s 1 -o 8M "$MNT/clone1" 8M
 
 # Blocks of others into the image
 check "a file" written "$MNT/donor" 4M 5
-check "cloned into the image" xfs_io -c "reflink $MNT/donor 0 8m 4m" "$MNT/image"
+check "cloned into the image" xfs_io -c "reflink $MNT/donor 0 8m 4m" \
+	"$MNT/image"
 check "the device has it" pattern check -d -q -s 5 -o 0 "$MNT/donor" 4M
-cmp -n 4M -i 8M:0 "$dev" "$MNT/donor" || fail "the device does not have what was cloned into it"
+cmp -n 4M -i 8M:0 "$dev" "$MNT/donor" ||
+	fail "the device does not have what was cloned into it"
 check "and writes to it" pattern write -d -q -b 64k -s 6 -o 8M "$dev" 4M
 check "do not get to the donor" pattern check -d -q -s 5 "$MNT/donor" 4M
 
 rm "$MNT"/clone* "$MNT/donor"
-# xfs frees in the background what is removed. An image that it still finds a shared block in as it ends this, it takes for
-# one that shares blocks until it is asked again.
+# xfs frees in the background what is removed. An image that it still finds a
+# shared block in as it ends this, it takes for one that shares blocks until it
+# is asked again.
 for _ in {1..5}; do
-	check "nothing is shared any more" xfs_io -c "funshare 0 16m" "$MNT/image"
+	check "nothing is shared any more" \
+		xfs_io -c "funshare 0 16m" "$MNT/image"
 	! (wait_until 10 maps "$dev" $((16 << 20))) || break
 done
 wait_mapped "$dev"

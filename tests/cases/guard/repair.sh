@@ -13,7 +13,8 @@ programs loopdev pattern keeper
 
 # where - the blocks of the image; opens it
 where() {
-	filefrag -v "$MNT/image" | awk '$1 ~ /^[0-9]+:$/ { print $2, $3, $4, $5 }'
+	filefrag -v "$MNT/image" |
+		awk '$1 ~ /^[0-9]+:$/ { print $2, $3, $4, $5 }'
 }
 
 # rebuild - all of them, from the file system's reverse map
@@ -25,9 +26,11 @@ begin_fs xfs -m rmapbt=1
 fragmented "$MNT/image" 4
 check "the image" pattern write -d -q -s 1 "$MNT/image" 4M
 inode=$(stat -c %i "$MNT/image")
-generation=$(xfs_io -c "bulkstat_single $inode" "$MNT" | sed -n 's/^\s*bs_gen = //p')
+generation=$(xfs_io -c "bulkstat_single $inode" "$MNT" |
+	sed -n 's/^\s*bs_gen = //p')
 before=$(where)
-[ "$(wc -l <<<"$before")" -gt 20 ] || fail "the image is in so few pieces that the inode has room for them: $before"
+[ "$(wc -l <<<"$before")" -gt 20 ] ||
+	fail "the inode has room for all pieces of the image: $before"
 
 dev=$(attach "$MNT/image")
 wait_mapped "$dev"
@@ -44,7 +47,8 @@ check "the rest of the device" pattern check -d -q -s 1 -o 2M "$dev" 2M
 detach "$dev"
 drop_caches
 check "the file" pattern check -q -s 1 -o 2M "$MNT/image" 2M
-check "the file, where it was written" keeper check -b 16k -m "$WORK/model" "$MNT/image" 2M
+check "the file, where it was written" keeper check -b 16k -m "$WORK/model" \
+	"$MNT/image" 2M
 is "where it is" "$(where | md5sum)" "$(md5sum <<<"$before")"
 
 dev=$(attach --read-only "$MNT/image")

@@ -19,14 +19,18 @@ probes_off() {
 	echo 1400 >"$tracing/buffer_size_kb"
 }
 later probes_off
-echo "p:shares/opened $MODULE:floop_image_open device=\$arg1:x64" >>"$tracing/kprobe_events"
-echo "p:shares/used $MODULE:floop_remap image=\$arg1:x64" >>"$tracing/kprobe_events"
+echo "p:shares/opened $MODULE:floop_image_open device=\$arg1:x64" \
+	>>"$tracing/kprobe_events"
+echo "p:shares/used $MODULE:floop_remap image=\$arg1:x64" \
+	>>"$tracing/kprobe_events"
 
 # first FIELD LINE-PATTERN - of the first such event
 first() {
 	local value
-	value=$(sed -nE "s/.*$2.* $1=([0-9a-fx]+).*/\1/p" "$tracing/trace" | head -n 1)
-	[ -n "$value" ] || fail "no $1 in the trace: $(grep -E "$2" "$tracing/trace" | head -n 3)"
+	value=$(sed -nE "s/.*$2.* $1=([0-9a-fx]+).*/\1/p" \
+		"$tracing/trace" | head -n 1)
+	[ -n "$value" ] ||
+		fail "no $1 in the trace: $(grep -E "$2" "$tracing/trace" | head -n 3)"
 	echo "$value"
 }
 
@@ -46,7 +50,8 @@ device=$(first device "opened:")
 image=$(first image "used:")
 device_size=$(first bytes_req "call_site=floop_device_add")
 image_size=$(first bytes_req "call_site=floop_image_open")
-echo "$number: the device: $device_size bytes at $device; its image: $image_size bytes at $image"
+echo "$number: the device: $device_size bytes at $device;" \
+	"its image: $image_size bytes at $image"
 
 # snapshot NAME
 snapshot() {
@@ -54,7 +59,8 @@ snapshot() {
 	python3 tests/lib/kmem.py "$image" "$image_size" >"$WORK/image.$1"
 }
 
-# One write says that the file's times are due; from then on nothing is said anew.
+# One write says that the file's times are due; from then on nothing is said
+# anew.
 pattern write -q -d -n -s 1 "$dev" 64k
 udev_settle
 udevadm control --stop-exec-queue
@@ -62,13 +68,18 @@ later udevadm control --start-exec-queue
 for rw in randread randwrite; do
 	mapped=$(ios "$dev" mapped)
 	snapshot before
-	fio --name=shares --filename="$dev" --direct=1 --bs=4k --size=16m --ioengine=psync --numjobs=12 --number_ios=500 \
-		--rw=$rw >"$WORK/fio" 2>&1 || { cat "$WORK/fio"; fail "fio $rw"; }
+	fio --name=shares --filename="$dev" --direct=1 --bs=4k --size=16m \
+		--ioengine=psync --numjobs=12 --number_ios=500 \
+		--rw=$rw >"$WORK/fio" 2>&1 ||
+		{ cat "$WORK/fio"; fail "fio $rw"; }
 	snapshot after
-	[ "$(($(ios "$dev" mapped) - mapped))" -ge 6000 ] || fail "$rw: not all was mapped"
+	[ "$(($(ios "$dev" mapped) - mapped))" -ge 6000 ] ||
+		fail "$rw: not all was mapped"
 	for what in device image; do
-		differs=$(cmp -l "$WORK/$what.before" "$WORK/$what.after" | wc -l)
-		is "$rw: bytes of the $what that changed with 6000 I/Os" "$differs" 0
+		differs=$(cmp -l "$WORK/$what.before" \
+			"$WORK/$what.after" | wc -l)
+		is "$rw: bytes of the $what that changed with 6000 I/Os" \
+			"$differs" 0
 	done
 done
 
@@ -76,7 +87,8 @@ done
 snapshot before
 echo 0 >"/sys/block/${dev#/dev/}/loop/mapping"
 snapshot after
-cmp -s "$WORK/image.before" "$WORK/image.after" && fail "turning mapping off changes nothing: this looks at something else"
+cmp -s "$WORK/image.before" "$WORK/image.after" &&
+	fail "turning mapping off changes nothing: this looks at something else"
 udevadm control --start-exec-queue
 detach "$dev"
 loopctl remove 77

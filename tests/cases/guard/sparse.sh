@@ -21,12 +21,16 @@ for fs in ext4 xfs; do
 
 	check "$fs: written" pattern write -d -q -b 64k -s 1 -o 1M "$dev" 2M
 	wait_mapped "$dev" 2
-	check "$fs: in fallocated blocks, too" pattern write -d -q -b 64k -s 2 -o 17M "$dev" 1M
+	check "$fs: in fallocated blocks, too" \
+		pattern write -d -q -b 64k -s 2 -o 17M "$dev" 1M
 	wait_mapped "$dev" 3
-	is "$fs: and no more than that" "$(loop_stat "$dev" mapped_bytes)" $((3 << 20))
+	is "$fs: and no more than that" "$(loop_stat "$dev" mapped_bytes)" \
+		$((3 << 20))
 	mapped=$(ios "$dev" mapped)
-	check "$fs: written again" pattern write -d -q -b 64k -s 3 -o 1M "$dev" 2M
-	more_ios "$dev" mapped $((mapped + 31)) || fail "$fs: what was written is not mapped"
+	check "$fs: written again" \
+		pattern write -d -q -b 64k -s 3 -o 1M "$dev" 2M
+	more_ios "$dev" mapped $((mapped + 31)) ||
+		fail "$fs: what was written is not mapped"
 	# From a hole into the map and out again, in one I/O
 	check "$fs: across the edges" pattern write -d -q -b 4M -s 4 "$dev" 4M
 	check "$fs: across the edges" pattern check -d -q -b 4M -s 4 "$dev" 4M
@@ -36,7 +40,8 @@ for fs in ext4 xfs; do
 	check "$fs: in the file" pattern check -q -s 4 "$MNT/image" 4M
 	check "$fs: in the file" pattern check -q -s 2 -o 17M "$MNT/image" 1M
 	check "$fs: holes are holes" cmp -n 12M -i 4M:0 "$MNT/image" /dev/zero
-	check "$fs: fallocated is zero" cmp -n 1M -i 16M:0 "$MNT/image" /dev/zero
+	check "$fs: fallocated is zero" \
+		cmp -n 1M -i 16M:0 "$MNT/image" /dev/zero
 	is "$fs: taken on the disk" "$(($(stat -c '%b / 2048' "$MNT/image")))" 8
 	end_fs
 done

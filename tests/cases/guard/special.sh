@@ -9,7 +9,8 @@
 . tests/lib/guard.sh
 programs loopdev pattern
 
-# works WHAT - an image is mapped, writes arrive, the file next to it is as it was
+# works WHAT - an image is mapped, writes arrive, the file next to it is as it
+# was
 works() {
 	local what=$1
 	written "$MNT/image" 2M 1
@@ -21,17 +22,20 @@ works() {
 	goes_mapped "$what" "$dev"
 	check "$what: written" pattern write -d -q -b 16k -s 2 "$dev" 2M
 	for at in 0 512k 1027k 2M; do
-		check "$what: written to a hole at $at" pattern write -d -q -b 3k -s 3 -o "$at" "$sparse" 96k
+		check "$what: written to a hole at $at" \
+			pattern write -d -q -b 3k -s 3 -o "$at" "$sparse" 96k
 	done
 	wait_until 20 maps "$sparse" $((96 << 12))
 	for at in 0 512k 1027k 2M; do
-		check "$what: written again" pattern write -d -q -b 3k -s 4 -o "$at" "$sparse" 96k
+		check "$what: written again" \
+			pattern write -d -q -b 3k -s 4 -o "$at" "$sparse" 96k
 	done
 	detach "$dev" "$sparse"
 	drop_caches
 	check "$what: the image" pattern check -q -b 16k -s 2 "$MNT/image" 2M
 	for at in 0 512k 1027k 2M; do
-		check "$what: what was a hole" pattern check -q -b 3k -s 4 -o "$at" "$MNT/sparse" 96k
+		check "$what: what was a hole" \
+			pattern check -q -b 3k -s 4 -o "$at" "$MNT/sparse" 96k
 	done
 	check "$what: what is one" cmp -n 400K -i 100K:0 "$MNT/sparse" /dev/zero
 	check "$what: the neighbour" pattern check -q -s 7 "$MNT/neighbour" 2M
@@ -73,7 +77,8 @@ written "$MNT/image" 512 1
 matches "a file in its inode" "$(lsattr "$MNT/image" | cut -d " " -f 1)" "*N*"
 dev=$(attach "$MNT/image")
 not_mapped "a file in its inode"
-check "a file in its inode: written" dd if=/dev/urandom of="$dev" bs=512 count=1 oflag=direct status=none
+check "a file in its inode: written" dd if=/dev/urandom of="$dev" \
+	bs=512 count=1 oflag=direct status=none
 check "a file in its inode: what the device has" cmp "$dev" "$MNT/image"
 detach "$dev"
 end_fs
@@ -89,5 +94,6 @@ dev=$(attach "$WORK/realtime/image")
 not_mapped "a realtime file"
 check "a realtime file: written" pattern write -d -q -s 2 "$dev" 2M
 detach "$dev"
-check "a realtime file: what it holds" pattern check -q -s 2 "$WORK/realtime/image" 2M
+check "a realtime file: what it holds" \
+	pattern check -q -s 2 "$WORK/realtime/image" 2M
 unmount "$WORK/realtime"

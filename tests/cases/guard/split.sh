@@ -12,7 +12,8 @@ seed
 
 for fs in ext4 xfs; do
 	begin_fs "$fs"
-	# Two files that grow by turns, with holes, and parts that are only allocated
+	# Two files that grow by turns, with holes, and parts that are only
+	# allocated
 	mkimage 8M "$MNT/image" >/dev/null
 	mkimage 8M "$MNT/other" >/dev/null
 	echo "file 0" >"$WORK/commands"
@@ -29,14 +30,17 @@ for fs in ext4 xfs; do
 	dev=$(attach "$MNT/image")
 	wait_mapped "$dev" 4
 	extents=$(loop_stat "$dev" mapped_extents)
-	[ "$extents" -ge 16 ] || fail "$fs: only $extents extents: not fragmented"
+	[ "$extents" -ge 16 ] ||
+		fail "$fs: only $extents extents: not fragmented"
 	echo "ok: $fs: $extents extents"
 	mapped=$(ios "$dev" mapped)
 	check "$fs: one large read" dd if="$dev" of=/dev/null bs=4M iflag=direct
-	more_ios "$dev" mapped $((mapped + 16)) || fail "$fs: the read was not split"
+	more_ios "$dev" mapped $((mapped + 16)) ||
+		fail "$fs: the read was not split"
 	(while :; do head -c 1 "$MNT/image" >/dev/null; sleep 0.3; done) &
 	opener=$!
-	check "$fs: random I/O" devfsx -f "$MNT/image" -n "$(more 200)" -j 2 -s "$SEED" "$dev"
+	check "$fs: random I/O" devfsx -f "$MNT/image" -n "$(more 200)" \
+		-j 2 -s "$SEED" "$dev"
 	kill "$opener"
 	wait "$opener" || true
 	detach "$dev"

@@ -49,7 +49,8 @@ for fs in ext4 xfs; do
 		mapping "$dev" 1
 		sleep 0.0"$((RANDOM % 10))"
 	done
-	check "$fs: with openers all the time" pattern check -d -q -s 1 "$dev" 4M
+	check "$fs: with openers all the time" \
+		pattern check -d -q -s 1 "$dev" 4M
 	detach "$dev"
 	kill "$opener"
 	wait "$opener" || true

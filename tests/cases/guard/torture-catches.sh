@@ -21,15 +21,18 @@ load() {
 
 # number_of RULE - in enum floop_rule
 number_of() {
-	sed -n '/^enum floop_rule {/,/^}/s/^\tFLOOP_RULE_\(.*\),$/\1/p' kernel/rules.h | grep -n -x "$1" | {
+	sed -n '/^enum floop_rule {/,/^}/s/^\tFLOOP_RULE_\(.*\),$/\1/p' \
+		kernel/rules.h | grep -n -x "$1" | {
 		IFS=: read -r line _
 		echo $((line - 1))
 	}
 }
 
-# round RULE SECONDS FS DISK [torture option]... - or none, to see that nothing is found
+# round RULE SECONDS FS DISK [torture option]... - or none, to see that nothing
+# is found
 round() {
-	local rule=$1 seconds=$2 fs=$3 disk=$4 parameter=/sys/module/$MODULE/parameters/break_rules status=0 begun read_only=()
+	local rule=$1 seconds=$2 fs=$3 disk=$4 status=0 begun read_only=()
+	local parameter=/sys/module/$MODULE/parameters/break_rules
 	shift 4
 	[[ " $* " != *" -r "* ]] || read_only=(-r)
 	# The slow disk serves a small image: then much of it is in flight.
@@ -42,16 +45,25 @@ round() {
 		echo 1 >"/sys/block/${DEV#/dev/}/loop/mapping"
 	fi
 	begun=$SECONDS
-	torture -s "$SEED" -t "$seconds" -b -g 16 "$@" "$DEV" "$MNT/image" >"$WORK/out" 2>&1 || status=$?
+	torture -s "$SEED" -t "$seconds" -b -g 16 "$@" "$DEV" \
+		"$MNT/image" >"$WORK/out" 2>&1 || status=$?
 	echo 0 >"$parameter"
 	sleep 1
 	torture_end
 	if [ "$rule" = none ]; then
-		[ "$status" = 0 ] || { cat "$WORK/out"; fail "on $fs, $*: no rule is broken"; }
+		[ "$status" = 0 ] || {
+			cat "$WORK/out"
+			fail "on $fs, $*: no rule is broken"
+		}
 		echo "ok: on $fs, $*, no rule broken: $(head -n 1 "$WORK/out")"
 	else
-		grep -q 'TORTURE FAILED' "$WORK/out" || { cat "$WORK/out"; fail "on $fs, $*: rule $rule is broken, and it was not noticed"; }
-		echo "ok: on $fs, $*, rule $rule broken: after $((SECONDS - begun)) s: $(grep 'TORTURE FAILED' "$WORK/out")"
+		grep -q 'TORTURE FAILED' "$WORK/out" || {
+			cat "$WORK/out"
+			fail "on $fs, $*: broken rule $rule was not noticed"
+		}
+		echo "ok: on $fs, $*, rule $rule broken:" \
+			"after $((SECONDS - begun)) s:" \
+			"$(grep 'TORTURE FAILED' "$WORK/out")"
 	fi
 }
 
@@ -59,7 +71,8 @@ later load "$MODULE_FILE"
 load "${MODULE_FILE%/*}/floop-debug.ko"
 disk=$(the_disk 1)
 modprobe dm-delay
-# Reads at once, writes late: what is in flight when the lease is broken is long in flight.
+# Reads at once, writes late: what is in flight when the lease is broken is long
+# in flight.
 echo "0 $((700 * 2048)) delay $disk 0 0 $disk 0 100" | dmsetup create slow
 later dm_remove slow
 slow=/dev/mapper/slow
@@ -71,7 +84,8 @@ for rule in ${RULES-LEASE BREAK CLEAR CHANGES FREEZE CACHE LAYOUT}; do
 	case $rule in
 	LEASE) round "$rule" "$time" ext4 "$disk" -k move,open,read-direct ;;
 	BREAK) round "$rule" "$time" ext4 "$disk" -k move,open,read-direct ;;
-	DRAIN) round "$rule" $((time * 2)) ext4 "$slow" -w 100 -q 40 -d 0 -k move ;;
+	DRAIN) round "$rule" $((time * 2)) ext4 "$slow" -w 100 -q 40 \
+		-d 0 -k move ;;
 	CLEAR) round "$rule" "$time" ext4 "$disk" -k move ;;
 	EPOCH) round "$rule" $((time * 3)) ext4 "$slow" -w 100 -e -k move ;;
 	CHANGES) round "$rule" "$time" ext4 "$disk" -d 50 -k sync,inode ;;
@@ -80,7 +94,8 @@ for rule in ${RULES-LEASE BREAK CLEAR CHANGES FREEZE CACHE LAYOUT}; do
 	LAYOUT) round "$rule" "$time" xfs "$disk" -r -k dedupe ;;
 	none)
 		# Nothing is found where nothing is broken
-		round none "$(more 8)" ext4 "$disk" -k move,open,read-direct,freeze
+		round none "$(more 8)" ext4 "$disk" \
+			-k move,open,read-direct,freeze
 		round none "$(more 8)" ext4 "$slow" -w 100 -q 40 -k move,read
 		round none "$(more 8)" xfs "$disk" -k prealloc,read,exchange
 		round none "$(more 8)" xfs "$disk" -r -k dedupe,clone

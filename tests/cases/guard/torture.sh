@@ -15,7 +15,8 @@ disk=$(the_disk 1)
 for fs in ext4 xfs; do
 	echo "--- $fs"
 	torture_begin "$fs" "$disk"
-	# An image on xfs that has been reflinked is not mapped again: by most of what is done there, once is enough.
+	# An image on xfs that has been reflinked is not mapped again: by most
+	# of what is done there, once is enough.
 	without=()
 	[ "$fs" = ext4 ] || without=(-K "clone,dedupe,clone-in,copy-range")
 	torture -s "$SEED" -t "$(more 12)" "${without[@]}" "$DEV" "$MNT/image"

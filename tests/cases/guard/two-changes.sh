@@ -39,7 +39,8 @@ unmap() {
 }
 
 discards() {
-	waits_in "$1" "blkdev_issue_discard\|submit_bio_wait\|blk_ioctl_discard\|blkdev_common_ioctl"
+	waits_in "$1" \
+		"blkdev_issue_discard\|submit_bio_wait\|blk_ioctl_discard\|blkdev_common_ioctl"
 }
 
 for fs in ext4 xfs; do

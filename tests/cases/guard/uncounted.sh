@@ -86,7 +86,8 @@ waits_for_writes() {
 	writer=$!
 	wait_until 20 more_ios "$dev" mapped "$mapped"
 	echo "dedupe $MNT/same 0 0 64k" >&8
-	wait_until 20 waits_in "$uncounted" 'inode_dio_wait\|__break_lease\|xfs_ilock'
+	wait_until 20 waits_in "$uncounted" \
+		'inode_dio_wait\|__break_lease\|xfs_ilock'
 	kill -0 "$writer" || fail "$fs: $how: the write did not hang"
 	dmsetup resume below
 	wait "$writer" || fail "$fs: $how: the write failed"

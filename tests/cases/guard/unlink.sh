@@ -20,8 +20,10 @@ for fs in ext4 xfs; do
 	sync
 	wait_mapped "$dev"
 	mapped=$(ios "$dev" mapped)
-	check "$fs: writes to what has no name" pattern write -d -q -b 64k -s 2 "$dev" 8M
-	more_ios "$dev" mapped $((mapped + 100)) || fail "$fs: they were not mapped"
+	check "$fs: writes to what has no name" \
+		pattern write -d -q -b 64k -s 2 "$dev" 8M
+	more_ios "$dev" mapped $((mapped + 100)) ||
+		fail "$fs: they were not mapped"
 	check "$fs: are there" pattern check -d -q -s 2 "$dev" 8M
 	detach "$dev"
 	drop_caches

@@ -20,20 +20,29 @@ for fs in ext4 xfs; do
 	written "$MNT/source" 4M 5
 	begin_writes "$dev" 4M -b 16k -t 2
 	# Not from a multiple of a block on: those would be clones on xfs
-	breaks "copying into it" other copy "$MNT/source" 1000 "$MNT/image" 4097k 100000
-	breaks "copying out of it" other copy "$MNT/image" 1000 "$MNT/source" 3M 100000
-	breaks "splice into it" other splice "$MNT/source" 0 "$MNT/image" 5M 128k
-	breaks "sendfile into it" other sendfile "$MNT/source" 0 "$MNT/image" 6M 128k
-	breaks "allocating what is allocated" other fallocate "$MNT/image" 0 0 8M
+	breaks "copying into it" other copy "$MNT/source" 1000 "$MNT/image" \
+		4097k 100000
+	breaks "copying out of it" other copy "$MNT/image" 1000 \
+		"$MNT/source" 3M 100000
+	breaks "splice into it" other splice "$MNT/source" 0 \
+		"$MNT/image" 5M 128k
+	breaks "sendfile into it" other sendfile "$MNT/source" 0 \
+		"$MNT/image" 6M 128k
+	breaks "allocating what is allocated" other fallocate \
+		"$MNT/image" 0 0 8M
 	breaks "allocating behind the end" other fallocate "$MNT/image" 1 8M 1M
-	# FALLOC_FL_WRITE_ZEROES, where the disk can; one that can't refuses before anything is changed
-	if "$WORK/bin/other" fallocate "$MNT/source" 0x80 0 64k 2>"$WORK/zeroes"; then
+	# FALLOC_FL_WRITE_ZEROES, where the disk can; one that can't refuses
+	# before anything is changed
+	if "$WORK/bin/other" fallocate "$MNT/source" 0x80 0 \
+		64k 2>"$WORK/zeroes"; then
 		breaks "writing zeroes" other fallocate "$MNT/image" 0x80 7M 64k
 	else
-		matches "$fs: this disk writes no zeroes" "$(cat "$WORK/zeroes")" "*not supported"
+		matches "$fs: this disk writes no zeroes" \
+			"$(cat "$WORK/zeroes")" "*not supported"
 	fi
 	end_writes "$fs: and writes"
-	check "$fs: what was copied" cmp -n 100000 -i 1000:4195328 "$MNT/source" "$MNT/image"
+	check "$fs: what was copied" \
+		cmp -n 100000 -i 1000:4195328 "$MNT/source" "$MNT/image"
 
 	wait_mapped "$dev"
 	coproc FIXED { other fixed "$MNT/image"; }
@@ -60,7 +69,8 @@ for fs in ext4 xfs; do
 	swapon "$MNT/image"
 	later swap_off "$MNT/image"
 	is "$fs: with swap space on it" "$(attr "$dev" loop/mapped)" 0
-	refused "$fs: a write to what is swap space" "*" dd if=/dev/zero of="$dev" bs=4k count=1 seek=512 oflag=direct
+	refused "$fs: a write to what is swap space" "*" \
+		dd if=/dev/zero of="$dev" bs=4k count=1 seek=512 oflag=direct
 	swapoff "$MNT/image"
 	wait_mapped "$dev"
 	goes_mapped "$fs: without it" "$dev"
@@ -70,17 +80,27 @@ for fs in ext4 xfs; do
 	written "$MNT/image" 8M 1
 	dev=$(attach "$MNT/image")
 	wait_mapped "$dev"
-	check "$fs: cut in the middle of a block" other truncate "$MNT/image" $(((6 << 20) + 1000))
+	check "$fs: cut in the middle of a block" \
+		other truncate "$MNT/image" $(((6 << 20) + 1000))
 	wait_mapped "$dev" 6
-	check "$fs: writes before the end" pattern write -d -q -b 512 -s 2 -o $(((6 << 20) - 8192)) "$dev" 8704
-	refused "$fs: and over it" "EIO write $(((6 << 20) + 512))" pattern write -d -q -b 512 -s 2 -o $(((6 << 20) + 512)) "$dev" 32k
+	check "$fs: writes before the end" \
+		pattern write -d -q -b 512 -s 2 -o $(((6 << 20) - 8192)) \
+		"$dev" 8704
+	refused "$fs: and over it" "EIO write $(((6 << 20) + 512))" \
+		pattern write -d -q -b 512 -s 2 -o $(((6 << 20) + 512)) \
+		"$dev" 32k
 	is "$fs: its size" "$(stat -c %s "$MNT/image")" $(((6 << 20) + 1000))
-	check "$fs: what is before the end" pattern check -q -b 512 -s 2 -o $(((6 << 20) - 8192)) "$MNT/image" 8704
-	check "$fs: what is in the same sector" pattern check -q -b 8 -s 1 -o $(((6 << 20) + 512)) "$MNT/image" 488
+	check "$fs: what is before the end" \
+		pattern check -q -b 512 -s 2 -o $(((6 << 20) - 8192)) \
+		"$MNT/image" 8704
+	check "$fs: what is in the same sector" \
+		pattern check -q -b 8 -s 1 -o $(((6 << 20) + 512)) \
+		"$MNT/image" 488
 	detach "$dev"
 
 	if [ "$fs" = ext4 ]; then
-		# EXT4_IOC_MIGRATE is one half of the latter; without extents only very small files can go on
+		# EXT4_IOC_MIGRATE is one half of the latter; without extents
+		# only very small files can go on
 		written "$MNT/small" 48k 4
 		dev=$(attach "$MNT/small")
 		breaks "chattr -e" chattr -e "$MNT/small"
@@ -94,22 +114,26 @@ for fs in ext4 xfs; do
 		written "$MNT/image" 4M 1
 		dev=$(attach "$MNT/image")
 		wait_mapped "$dev"
-		check "in the place of the boot loader" other swap-boot "$MNT/image"
+		check "in the place of the boot loader" \
+			other swap-boot "$MNT/image"
 		pattern write -d -q -s 2 "$dev" 1M || true
 		check "and back" other swap-boot "$MNT/image"
-		check "what was away was not written to" pattern check -q -s 1 "$MNT/image" 4M
+		check "what was away was not written to" \
+			pattern check -q -s 1 "$MNT/image" 4M
 		wait_mapped "$dev"
 		check "the device has it" pattern check -d -q -s 1 "$dev" 4M
 		detach "$dev"
 
-		# Journalled data, which only without delayed allocation a file may have
+		# Journalled data, which only without delayed allocation a file
+		# may have
 		unmount "$MNT"
 		mount -o nodelalloc /dev/mapper/below "$MNT"
 		dev=$(attach "$MNT/image")
 		wait_mapped "$dev"
 		check "chattr +j" chattr +j "$MNT/image"
 		not_mapped "the file needs its file system"
-		check "written with its data journalled" pattern write -d -q -s 3 "$dev" 4M
+		check "written with its data journalled" \
+			pattern write -d -q -s 3 "$dev" 4M
 		chattr -j "$MNT/image"
 		wait_mapped "$dev"
 		check "without" pattern check -d -q -s 3 "$dev" 4M

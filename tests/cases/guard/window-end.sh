@@ -34,8 +34,10 @@ for fs in ext4 xfs; do
 	changer=$!
 	later stop_writes $changer
 	sleep 1
-	in_window END || fail "$fs: the window was closed too early to show anything"
-	[ -e "/proc/$changer" ] || fail "$fs: the image was changed with I/O in flight"
+	in_window END ||
+		fail "$fs: the window was closed too early to show anything"
+	[ -e "/proc/$changer" ] ||
+		fail "$fs: the image was changed with I/O in flight"
 	window 0
 	wait "$reader" || fail "$fs: what was read meanwhile"
 	wait "$changer" || fail "$fs: another image"

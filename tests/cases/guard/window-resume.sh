@@ -72,7 +72,8 @@ for fs in ext4 xfs; do
 	wait_until 20 in_window CHANGE
 	window 5000 CHANGE
 	sleep 0.5
-	in_window CHANGE || fail "$fs: the window was closed too early to show anything"
+	in_window CHANGE ||
+		fail "$fs: the window was closed too early to show anything"
 	unmapped "$dev" || fail "$fs: mapped while a discard changes the image"
 	window 0
 	wait "$discarder" || fail "$fs: another discard"

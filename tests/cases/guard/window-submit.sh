@@ -45,7 +45,8 @@ for fs in ext4 xfs; do
 	cutter=$!
 	later stop_writes $cutter
 	sleep 1
-	in_window SUBMIT || fail "$fs: the window was closed too early to show anything"
+	in_window SUBMIT ||
+		fail "$fs: the window was closed too early to show anything"
 	[ -e "/proc/$cutter" ] || fail "$fs: cut with a write on its way"
 	window 0
 	wait "$writer" || fail "$fs: a write before a cut"

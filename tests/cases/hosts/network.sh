@@ -77,7 +77,8 @@ for bytes in $sector_sizes; do
 		serve_9p
 	fi
 	check "exported" exportfs \
-		-o rw,no_root_squash,no_subtree_check,insecure "127.0.0.1:$below"
+		-o rw,no_root_squash,no_subtree_check,insecure \
+		"127.0.0.1:$below"
 	helper=()
 	for version in 3 4.2; do
 		remote "NFS $version" "$bytes" nfs NFS_FS \

@@ -8,5 +8,6 @@
 exercise_direct btrfs
 
 device=$(attach "$(mkimage 8M "$MNT/stable")")
-is "pages don't change on the way, for it has checksums of them" "$(attr "$device" queue/stable_writes)" 1
+is "pages don't change on the way, for it has checksums of them" \
+	"$(attr "$device" queue/stable_writes)" 1
 detach "$device"

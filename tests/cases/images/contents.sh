@@ -94,7 +94,8 @@ uberblocks() {
 	local i
 	for i in 0 1 2 3 4 5 6 7; do
 		printf '\x0c\xb1\xba\0\0\0\0\0' |
-			dd of="$1" bs=1 seek=$((131072 + i * 1024)) conv=notrunc status=none
+			dd of="$1" bs=1 seek=$((131072 + i * 1024)) \
+			conv=notrunc status=none
 	done
 }
 
@@ -112,7 +113,8 @@ make() {
 	gpt) printf 'label: gpt\nsize=2M\nsize=1M\n' | sfdisk -q "$2" ;;
 	mbr) printf 'label: dos\nsize=2M\nsize=1M\n' | sfdisk -q "$2" ;;
 	luks1) luks_format "$2" --type luks1 ;;
-	luks2) luks_format "$2" --type luks2 --pbkdf pbkdf2 --sector-size "$3" ;;
+	luks2) luks_format "$2" --type luks2 --pbkdf pbkdf2 \
+		--sector-size "$3" ;;
 	# It knows the kinds of disks by name, and not this one.
 	lvm) pvcreate -q -y --config 'devices/types=["nullb",16]' "$2" ;;
 	# It begins behind what was there before, which stays.
@@ -121,7 +123,8 @@ make() {
 		make md "$2" "$3"
 		;;
 	md)
-		MDADM_NO_UDEV=1 mdadm -C /dev/md7 -q -R --force -e 1.2 -l 1 -n 1 "$2"
+		MDADM_NO_UDEV=1 mdadm -C /dev/md7 -q -R --force -e 1.2 \
+			-l 1 -n 1 "$2"
 		MDADM_NO_UDEV=1 mdadm -S -q /dev/md7
 		;;
 	zfs) uberblocks "$2" ;;
@@ -137,7 +140,8 @@ make() {
 	f2fs) mkfs.f2fs -q -f "$2" ;;
 	iso) genisoimage -quiet "$WORK/from" | dd of="$2" bs=64k status=none ;;
 	squashfs)
-		from_file mksquashfs "$WORK/from" "$WORK/made" -quiet -no-progress
+		from_file mksquashfs "$WORK/from" "$WORK/made" -quiet \
+			-no-progress
 		;;
 	erofs) from_file mkfs.erofs --quiet "$WORK/made" "$WORK/from" ;;
 	esac
@@ -175,7 +179,8 @@ reading() {
 	# Or it writes to its log.
 	[ "$type" != xfs ] || mode=ro,norecovery
 	if [ -n "$type" ]; then
-		if mount -i -t "$type" -o "$mode" "$2" "$WORK/in" 2>/dev/null; then
+		if mount -i -t "$type" -o "$mode" "$2" \
+			"$WORK/in" 2>/dev/null; then
 			echo "a file: $(<"$WORK/in/hello")"
 			umount "$WORK/in"
 		else
@@ -214,12 +219,14 @@ attach_by() {
 	floop) command=("$FLOOP" attach --partscan) ;;
 	in-tree) command=("$FLOOP" attach --partscan --driver loop) ;;
 	esac
-	printf "$MNT/%s\n" "${@:2}" | xargs -n 1 "${command[@]}" 2>>"$WORK/warnings" ||
+	printf "$MNT/%s\n" "${@:2}" |
+		xargs -n 1 "${command[@]}" 2>>"$WORK/warnings" ||
 		fail "by $1: $(tail -n 3 "$WORK/warnings")"
 }
 
 # looks HOW KIND NAME DEVICE - its sectors are fine, and it is read as on a disk
-# of 512, or, in larger ones, as it was made. That is read once a disk and driver
+# of 512, or, in larger ones, as it was made. That is read once a disk and
+# driver
 looks() {
 	local what="$3 on $disk, $state, by $1" wanted=512
 	local driver=${4#/dev/} sectors direct seen
@@ -313,7 +320,8 @@ while read -r -u 3 kind sectors size; do
 		cp "$WORK/seen/$name.made" "$WORK/seen/$name.512"
 	else
 		content_disk 512 "$size"
-		dd if="$WORK/images/$name" of="$DISK" bs=64k conv=sparse status=none
+		dd if="$WORK/images/$name" of="$DISK" bs=64k \
+			conv=sparse status=none
 		read_disk "$kind" >"$WORK/seen/$name.512"
 	fi
 done 3<<<"$contents"

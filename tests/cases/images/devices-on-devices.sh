@@ -16,8 +16,10 @@ done
 passes_on "$device" "$image" 2
 
 free=/dev/$PREFIX$(loopctl get-free)
-is "a device is not its own image" "$(errno attach --device "$free" "$free")" EBADF
-is "one in use is not attached again" "$(errno attach --device "$first" "$device")" EBUSY
+is "a device is not its own image" "$(errno attach --device "$free" "$free")" \
+	EBADF
+is "one in use is not attached again" \
+	"$(errno attach --device "$first" "$device")" EBUSY
 
 # Read-only devices may change their file: not to one that is on them.
 low=$(attach --read-only "$image")

@@ -11,14 +11,16 @@ on_disk ext4
 mkdir "$WORK/fuse"
 bindfs "$MNT" "$WORK/fuse"
 later unmount "$WORK/fuse"
-# Where the FUSE server has no fallocate, discard is refused and zeroes are written.
+# Where the FUSE server has no fallocate, discard is refused and zeroes are
+# written.
 image=$(mkimage 12M "$WORK/fuse/image")
 noise "$WORK/noise" 4
 device=$(attach "$image")
 put "$WORK/noise" 1 4 "$device" oflag=direct
 put "$WORK/noise" 6 2 "$device"
 check "flush" sync "$device"
-[ "$(fua_writes "$device")" -gt 0 ] || fail "a write with FUA: $(tail -n 5 "$tracing/trace")"
+[ "$(fua_writes "$device")" -gt 0 ] ||
+	fail "a write with FUA: $(tail -n 5 "$tracing/trace")"
 echo "ok: a write with FUA"
 put "$WORK/noise" 1 4 "$device" oflag=direct
 drop_caches

@@ -24,4 +24,5 @@ put "$WORK/first" 3 1 "$device" oflag=direct
 detach "$device"
 is "what lies below stays" "$(sum_of "$lower")" "$below"
 put "$WORK/first" 3 1 "$lower"
-is "and the copy has what was written" "$(sum_of "$WORK/merged/image")" "$(sum_of "$lower")"
+is "and the copy has what was written" "$(sum_of "$WORK/merged/image")" \
+	"$(sum_of "$lower")"

@@ -12,7 +12,8 @@ refuses() {
 	local device
 	device=$(attach "$2")
 	is "$1: direct" "$(dio "$device")" 0
-	matches "$1: because" "$(attr "$device" loop/dio_reason)" "*refuses direct I/O*"
+	matches "$1: because" "$(attr "$device" loop/dio_reason)" \
+		"*refuses direct I/O*"
 	refused "$1: LOOP_SET_DIRECT_IO" "*" loopctl direct-io "$device" 1
 	detach "$device"
 }
@@ -28,7 +29,8 @@ check "minix: flush" sync "$device"
 detach "$device"
 drop_caches
 check "minix: the file has what was written" \
-	cmp -n $((4 << 20)) "$WORK/noise" <(tail -c +$(((1 << 20) + 1)) "$WORK/minix/image")
+	cmp -n $((4 << 20)) "$WORK/noise" \
+	<(tail -c +$(((1 << 20) + 1)) "$WORK/minix/image")
 unmount "$WORK/minix"
 
 on_disk ext4
@@ -38,7 +40,8 @@ dd if=/dev/urandom of="$WORK/lower/image" bs=1M count=12 status=none
 mount_at overlay "$WORK/merged" -t overlay \
 	-o "lowerdir=$WORK/lower,upperdir=$MNT/upper,workdir=$MNT/work"
 device=$(attach --read-only "$WORK/merged/image")
-matches "what lies below: because" "$(attr "$device" loop/dio_reason)" "*refuses direct I/O*"
+matches "what lies below: because" "$(attr "$device" loop/dio_reason)" \
+	"*refuses direct I/O*"
 check "what lies below is there" cmp "$device" "$WORK/lower/image"
 check "read directly from the device" \
 	dd if="$device" of=/dev/null bs=64k iflag=direct status=none
@@ -63,11 +66,15 @@ dmsetup reload swapped --table "0 32768 linear $second 0"
 dmsetup suspend swapped
 dmsetup resume swapped
 check "a write of 512 bytes" \
-	dd if="$WORK/noise" of="$device" bs=512 seek=16385 count=1 oflag=direct conv=notrunc status=none
+	dd if="$WORK/noise" of="$device" bs=512 seek=16385 count=1 \
+	oflag=direct conv=notrunc status=none
 check "a read of 512 bytes" \
-	cmp -n 512 "$WORK/noise" <(dd if="$device" bs=512 skip=16385 count=1 iflag=direct status=none)
+	cmp -n 512 "$WORK/noise" \
+	<(dd if="$device" bs=512 skip=16385 count=1 iflag=direct status=none)
 is "a disk of other sectors: direct" "$(dio "$device")" 0
-matches "a disk of other sectors: because" "$(attr "$device" loop/dio_reason)" "*refuses direct I/O*"
+matches "a disk of other sectors: because" "$(attr "$device" loop/dio_reason)" \
+	"*refuses direct I/O*"
 check "the rest is as it was" \
-	cmp -n $((4 << 20)) "$WORK/noise" <(dd if="$device" bs=1M skip=1 count=4 iflag=direct status=none)
+	cmp -n $((4 << 20)) "$WORK/noise" \
+	<(dd if="$device" bs=1M skip=1 count=4 iflag=direct status=none)
 detach "$device"

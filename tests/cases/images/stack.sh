@@ -5,7 +5,8 @@
 # machines: stable-side-by-side
 . tests/lib/images.sh
 
-# A file system on the disk, a file on it, a device on that, one on the device; then again.
+# A file system on the disk, a file on it, a device on that, one on the device;
+# then again.
 on_disk ext4
 level=0
 for fs in xfs:900M ext4:500M ext4:100M last:24M; do

@@ -14,7 +14,8 @@ drop-in)
 	matches "its version" "$(cat /sys/module/loop/version)" "floop *"
 	;;
 side-by-side)
-	# Its numbers are given at load, no node can ask for it; and the in-tree driver's nodes must not.
+	# Its numbers are given at load, no node can ask for it; and the in-tree
+	# driver's nodes must not.
 	is "no alias" "$aliases" ""
 	;;
 esac
@@ -31,7 +32,8 @@ if [ "$DRIVER_MODE" = drop-in ]; then
 		"$(modprobe -d "$WORK" -R block-major-7-0)" loop
 	is "modprobe by char-major-10-237" \
 		"$(modprobe -d "$WORK" -R char-major-10-237)" loop
-	matches "static nodes" "$(cat "$tree/modules.devname")" "*loop loop-control c10:237*"
+	matches "static nodes" "$(cat "$tree/modules.devname")" \
+		"*loop loop-control c10:237*"
 else
 	is "modprobe by its name" "$(modprobe -d "$WORK" -R floop)" floop
 fi
@@ -40,7 +42,9 @@ for _ in $(seq 50); do
 	! rmmod "$MODULE" 2>/dev/null || break
 	sleep 0.1
 done
-check "loading it by that" modprobe -d "$WORK" "$([ "$DRIVER_MODE" = drop-in ] && echo block-major-7-0 || echo floop)"
+check "loading it by that" \
+	modprobe -d "$WORK" \
+	"$([ "$DRIVER_MODE" = drop-in ] && echo block-major-7-0 || echo floop)"
 wait_until 20 test -e "$CTL"
 device=$(attach "$(mkimage 1M)")
 detach "$device"

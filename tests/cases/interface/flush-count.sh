@@ -50,6 +50,7 @@ else
 	wait_mapped "$dev" 4
 	mapped=$(ios "$dev" mapped)
 	counts mapped "$dev"
-	[ "$(ios "$dev" mapped)" -gt "$mapped" ] || fail "the flushes were not mapped"
+	[ "$(ios "$dev" mapped)" -gt "$mapped" ] ||
+		fail "the flushes were not mapped"
 fi
 detach "$dev"

@@ -17,11 +17,13 @@ mark() {
 	echo "floop-test: mark $marked" >/dev/kmsg
 }
 
-# told PATTERN - the first line like it since the mark, without what differs: the device's name, and how I/O was cut
+# told PATTERN - the first line like it since the mark, without what differs:
+# the device's name, and how I/O was cut
 told() {
 	dmesg --notime | sed -n "/floop-test: mark $marked\$/,\$p" |
 		grep -m 1 -e "$1" |
-		sed -E 's/^floop: //; s/\bf?loop[0-9]+/LOOP/g; s/flags 0x[0-9a-f]+ phys_seg [0-9]+/flags F phys_seg N/' ||
+		sed -E -e 's/^floop: //; s/\bf?loop[0-9]+/LOOP/g' \
+		-e 's/flags 0x[0-9a-f]+ phys_seg [0-9]+/flags F phys_seg N/' ||
 		fail "nothing like '$1' is in the log"
 }
 
@@ -50,7 +52,8 @@ read_fails() {
 	udev_settle
 	truncate -s 0 "$MNT/short"
 	mark
-	if dd if="$device" of=/dev/null bs=4k count=1 skip=8 iflag=direct status=none 2>/dev/null; then
+	if dd if="$device" of=/dev/null bs=4k count=1 skip=8 iflag=direct \
+		status=none 2>/dev/null; then
 		fail "$1: what is cut off was read"
 	fi
 	told "error, dev"
@@ -59,9 +62,11 @@ read_fails() {
 
 # bad_read_is_told DEVICE - it can't be read, and the log says so
 bad_read_is_told() {
-	! dd if="$1" of=/dev/null bs=4k count=1 skip=8 iflag=direct status=none 2>/dev/null ||
+	! dd if="$1" of=/dev/null bs=4k count=1 skip=8 iflag=direct \
+		status=none 2>/dev/null ||
 		fail "$1: what the disk can't read was read"
-	dmesg | sed -n "/floop-test: mark $marked\$/,\$p" | grep -q "error, dev ${1#/dev/}, sector 64 "
+	dmesg | sed -n "/floop-test: mark $marked\$/,\$p" |
+		grep -q "error, dev ${1#/dev/}, sector 64 "
 }
 
 # disk_fails PREFIX - below the image, which is a disk: ours is mapped

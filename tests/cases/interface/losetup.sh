@@ -20,13 +20,15 @@ udev_settle
 later sh -c "losetup -d $device 2>/dev/null || true"
 is "losetup -f --show attaches" "$(column BACK-FILE "$device")" "$image"
 is "-P finds the partitions" "$(glob "${device}p?")" "${device}p1 ${device}p2"
-is "losetup -j finds it by its file" "$(losetup -j "$image" -n -O NAME)" "$device"
+is "losetup -j finds it by its file" "$(losetup -j "$image" -n -O NAME)" \
+	"$device"
 is "losetup -J" "$(losetup -J | python3 -c '
 import json, sys
 d = [d for d in json.load(sys.stdin)["loopdevices"] if d["name"] == sys.argv[1]][0]
 print(d["back-file"], d["sizelimit"], d["offset"], d["autoclear"], d["ro"], d["log-sec"])
 ' "$device")" "$image 0 0 False False 512"
-is "lsblk" "$(lsblk -n -o TYPE,SIZE "$device" | tr -s ' \n' ' ')" "loop 8M part 2M part 2M "
+is "lsblk" "$(lsblk -n -o TYPE,SIZE "$device" | tr -s ' \n' ' ')" \
+	"loop 8M part 2M part 2M "
 matches "losetup -f names another" "$(losetup -f)" "/dev/loop[0-9]*"
 [ "$(losetup -f)" != "$device" ] || fail "losetup -f names a device in use"
 
@@ -43,7 +45,8 @@ is "-r" "$(column RO "$device")" 1
 is "-o" "$(column OFFSET "$device")" 1048576
 is "--sizelimit" "$(column SIZELIMIT "$device")" 2097152
 is "its size" "$(attr "$device" size)" 4096
-refused "writing to it" "*" dd if=/dev/zero of="$device" bs=512 count=1 conv=fsync
+refused "writing to it" "*" dd if=/dev/zero of="$device" \
+	bs=512 count=1 conv=fsync
 refused "an overlapping one with -L" "*overlap*" losetup -f -L -o 2M "$image"
 losetup -d "$device"
 wait_until 20 unbound "$device"
@@ -59,7 +62,8 @@ losetup --sector-size 2048 "$device"
 is "--sector-size of an attached one" "$(column LOG-SEC "$device")" 2048
 for on in off on off; do
 	losetup --direct-io="$on" "$device"
-	is "--direct-io=$on" "$(column DIO "$device")" "$([ "$on" = on ] && echo 1 || echo 0)"
+	is "--direct-io=$on" "$(column DIO "$device")" \
+		"$([ "$on" = on ] && echo 1 || echo 0)"
 done
 losetup -d "$device"
 wait_until 20 unbound "$device"

@@ -25,7 +25,8 @@ load() {
 	wait_until 20 test -e "$CTL"
 }
 
-# Nothing is loaded because udev opens a node that is about to go: it would be the in-tree driver, in our place.
+# Nothing is loaded because udev opens a node that is about to go: it would be
+# the in-tree driver, in our place.
 loader=$(cat /proc/sys/kernel/modprobe)
 restore_loader() {
 	echo "$loader" >/proc/sys/kernel/modprobe
@@ -55,7 +56,8 @@ is "no folder in /sys/module" "$(glob "/sys/module/$MODULE")" ""
 is "no threads" "$(pgrep "R-$PREFIX" || true)" ""
 
 load
-is "mapping, unless told otherwise" "$(cat "/sys/module/$MODULE/parameters/mapping")" Y
+is "mapping, unless told otherwise" \
+	"$(cat "/sys/module/$MODULE/parameters/mapping")" Y
 unload
 load max_loop=3
 is "max_loop=3: devices" "$(devices)" 3
@@ -67,8 +69,11 @@ is "and one when it is asked for" "$device" "/dev/${PREFIX}0"
 detach "$device"
 unload
 load max_loop=2
-mknod "$WORK/beyond" b "$(awk -v name="$PREFIX" '/^Block/ { block = 1 } block && $2 == name { print $1 }' /proc/devices)" 2
-refused "max_loop=2: opening the node of a third" "*No such device*" dd if="$WORK/beyond" of=/dev/null count=1
+mknod "$WORK/beyond" b \
+	"$(awk -v name="$PREFIX" \
+	'/^Block/ { block = 1 } block && $2 == name { print $1 }' /proc/devices)" 2
+refused "max_loop=2: opening the node of a third" "*No such device*" \
+	dd if="$WORK/beyond" of=/dev/null count=1
 is "max_loop=2: devices" "$(devices)" 2
 unload
 
@@ -79,7 +84,8 @@ device=$(attach "$WORK/table")
 udev_settle
 wait_until 20 test -e "${device}p1"
 echo "ok: max_part scans without being asked"
-is "minors are multiples of 8" "$(cat "/sys/block/${device#/dev/}/${device#/dev/}p1/dev")" \
+is "minors are multiples of 8" \
+	"$(cat "/sys/block/${device#/dev/}/${device#/dev/}p1/dev")" \
 	"$(attr "$device" dev | awk -F: '{ print $1 ":" $2 + 1 }')"
 is "partscan is on" "$(attr "$device" loop/partscan)" 1
 detach "$device"
@@ -89,13 +95,15 @@ is "max_part=4 becomes" "$(cat "/sys/module/$MODULE/parameters/max_part")" 7
 unload
 
 load hw_queue_depth=16
-is "hw_queue_depth=16" "$(cat "/sys/module/$MODULE/parameters/hw_queue_depth")" 16
+is "hw_queue_depth=16" \
+	"$(cat "/sys/module/$MODULE/parameters/hw_queue_depth")" 16
 device=$(attach "$image")
 check "and it works" dd if="$device" of=/dev/null bs=64k status=none
 detach "$device"
 unload
 
-for bad in hw_queue_depth=0 hw_queue_depth=-1 hw_queue_depth=x max_part=256 max_part=100000 \
+for bad in hw_queue_depth=0 hw_queue_depth=-1 hw_queue_depth=x max_part=256 \
+	max_part=100000 \
 	max_loop=x max_part=x max_loop=2000000; do
 	refused "$bad" "*[Ii]nvalid*" insmod "$MODULE_FILE" "$bad"
 done

@@ -11,11 +11,13 @@ autoload=absent
 if [ -e "$config" ]; then
 	! grep -q ^CONFIG_BLOCK_LEGACY_AUTOLOAD=y "$config" || autoload=there
 elif [ -e /proc/config.gz ]; then
-	! zcat /proc/config.gz | grep -q ^CONFIG_BLOCK_LEGACY_AUTOLOAD=y || autoload=there
+	! zcat /proc/config.gz | grep -q ^CONFIG_BLOCK_LEGACY_AUTOLOAD=y ||
+		autoload=there
 else
 	fail "where is the configuration of $(uname -r)?"
 fi
-major=$(awk -v name="$PREFIX" '/^Block/ { block = 1 } block && $2 == name { print $1 }' /proc/devices)
+major=$(awk -v name="$PREFIX" \
+	'/^Block/ { block = 1 } block && $2 == name { print $1 }' /proc/devices)
 matches "the major number" "$major" "[0-9]*"
 [ "$PREFIX" = floop ] || is "it is loop's" "$major" 7
 
@@ -26,5 +28,6 @@ if [ "$autoload" = there ]; then
 	is "made the device" "$(cat "/sys/block/${PREFIX}77/size")" 0
 	is "of that number" "$(cat "/sys/block/${PREFIX}77/dev")" "$major:77"
 else
-	refused "opening the node" "*No such device*" dd if="$WORK/node" of=/dev/null count=1
+	refused "opening the node" "*No such device*" dd if="$WORK/node" \
+		of=/dev/null count=1
 fi

@@ -5,7 +5,8 @@
 # machines: lts-side-by-side stable-drop-in
 . tests/lib/case.sh
 
-# scanned DEVICE - udev reads the table once more when a writer closes the disk: wait for that
+# scanned DEVICE - udev reads the table once more when a writer closes the disk:
+# wait for that
 scanned() {
 	udev_settle
 	wait_until 20 test -e "${1}p1"

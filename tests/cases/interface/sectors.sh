@@ -41,7 +41,8 @@ has "$(attach --block-size 1024 "$image")" 1024 0 "the block size *4096*"
 what="the user's 4096"
 has "$(attach --block-size 4096 "$image")" 4096 1 direct
 what="an offset of 512"
-has "$(attach --offset 512 "$image")" 512 0 "offset 512 is not a multiple of 4096"
+has "$(attach --offset 512 "$image")" 512 0 \
+	"offset 512 is not a multiple of 4096"
 what="an offset of 8192"
 has "$(attach --offset 8192 --direct "$image")" 4096 1 direct
 what="turned off"
@@ -70,8 +71,10 @@ loopctl set-status "$device" --offset 512
 has "$device" 512 0 "offset 512 is not a multiple of 4096"
 what="asked for and not possible"
 image=$(new)
-has "$(attach --offset 512 --direct "$image")" 512 0 "offset 512 is not a multiple of 4096"
-matches "it is said in the log" "$(dmesg | tail -n 5)" "*no direct I/O: offset 512 is not a multiple of 4096*"
+has "$(attach --offset 512 --direct "$image")" 512 0 \
+	"offset 512 is not a multiple of 4096"
+matches "it is said in the log" "$(dmesg | tail -n 5)" \
+	"*no direct I/O: offset 512 is not a multiple of 4096*"
 
 what="GPT of sectors of 512"
 image=$(new)
@@ -132,7 +135,8 @@ has "$(attach "$image")" 512 0 "*"
 passes_on() {
 	what=$1
 	image=$(new)
-	printf '%b' "$3" | dd of="$image" bs=1 seek="$2" conv=notrunc status=none
+	printf '%b' "$3" |
+		dd of="$image" bs=1 seek="$2" conv=notrunc status=none
 	has "$(attach "$image")" 512 0 "the block size *4096*"
 }
 
@@ -164,10 +168,14 @@ what="what was cloned"
 device=$(attach "$image")
 noise "$WORK/noise" 1
 check "$what: a write of 512 bytes" \
-	dd if="$WORK/noise" of="$device" bs=512 seek=3 count=1 oflag=direct conv=notrunc status=none
-check "$what: read" cmp -n 512 "$WORK/noise" <(dd if="$device" bs=512 skip=3 count=1 iflag=direct status=none)
+	dd if="$WORK/noise" of="$device" bs=512 seek=3 count=1 oflag=direct \
+	conv=notrunc status=none
+check "$what: read" \
+	cmp -n 512 "$WORK/noise" \
+	<(dd if="$device" bs=512 skip=3 count=1 iflag=direct status=none)
 has "$device" 512 1 direct
-if cmp -s -n 512 "$WORK/noise" <(dd if="$MNT/clone" bs=512 skip=3 count=1 status=none); then
+if cmp -s -n 512 "$WORK/noise" \
+	<(dd if="$MNT/clone" bs=512 skip=3 count=1 status=none); then
 	fail "$what: the clone has it, too"
 fi
 what="with the clone removed"

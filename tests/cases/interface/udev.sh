@@ -7,7 +7,8 @@
 
 # links DEVICE DIRECTORY - those below /dev/disk/DIRECTORY that lead to it
 links() {
-	find "/dev/disk/$2" -lname "*/${1#/dev/}" -printf '%f\n' 2>/dev/null | sort | xargs
+	find "/dev/disk/$2" -lname "*/${1#/dev/}" -printf '%f\n' 2>/dev/null |
+		sort | xargs
 }
 
 property() {
@@ -33,11 +34,12 @@ detach "$device"
 udev_settle
 is "no link is left by label" "$(links "${device}p1" by-label)" ""
 [ "$(attr "$device" diskseq)" -gt "$sequence" ] ||
-	fail "the sequence number has not grown: $sequence, $(attr "$device" diskseq)"
+	fail "the sequence number is $(attr "$device" diskseq) after $sequence"
 
 device=$(attach --device "$device" "$(mkimage 8M)")
 udev_settle
 is "attached again: a link by the new number" "$(links "$device" by-diskseq)" \
 	"$(attr "$device" diskseq)"
-is "and none by what is not on it" "$(links "$device" by-label)$(links "$device" by-uuid)" ""
+is "and none by what is not on it" \
+	"$(links "$device" by-label)$(links "$device" by-uuid)" ""
 detach "$device"

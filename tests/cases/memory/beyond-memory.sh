@@ -12,7 +12,8 @@
 . tests/lib/case.sh
 programs loopdev pattern
 
-# What generic/590 and generic/361 of fstests met: a disk that is far slower than memory
+# What generic/590 and generic/361 of fstests met: a disk that is far slower
+# than memory
 disk=$(the_disk 1)
 echo "0 $(sectors "$disk") delay $disk 0 0 $disk 0 20" | dmsetup create slow
 later dm_remove slow
@@ -26,7 +27,8 @@ killed() {
 
 mount /dev/mapper/slow "$WORK/below"
 before=$(killed)
-echo "the disk's own file system: $(pattern write -s 4 "$WORK/below/file" "${size}M")"
+echo "the disk's own file system:" \
+	"$(pattern write -s 4 "$WORK/below/file" "${size}M")"
 rm "$WORK/below/file"
 for how in direct buffered; do
 	mkimage $((size + 200))M "$WORK/below/image" >/dev/null
@@ -36,9 +38,11 @@ for how in direct buffered; do
 	echo "$how: $(pattern write -s 5 "$WORK/above/file" "${size}M")"
 	cached=$(fincore -nbo RES "$WORK/below/image")
 	echo "$how: $((cached >> 20)) MiB of the image in the page cache"
-	[ "$how" = buffered ] || [ "$cached" -lt $((4 << 20)) ] || fail "the image of a direct device fills the page cache"
+	[ "$how" = buffered ] || [ "$cached" -lt $((4 << 20)) ] ||
+		fail "the image of a direct device fills the page cache"
 	is "$how: processes killed for want of memory" "$(killed)" "$before"
-	check "$how: the file is right" pattern check -d -s 5 "$WORK/above/file" "${size}M"
+	check "$how: the file is right" \
+		pattern check -d -s 5 "$WORK/above/file" "${size}M"
 	unmount "$WORK/above"
 	loopdev detach "$dev"
 	rm "$WORK/below/image"

@@ -17,14 +17,16 @@ number=$(<"/sys/block/${dev#/dev/}/dev")
 # reads - in the cgroup
 reads() {
 	in_group policies \
-		dd if="$dev" of=/dev/null bs=64k count=8 iflag=direct status=none
+		dd if="$dev" of=/dev/null bs=64k count=8 \
+		iflag=direct status=none
 }
 
 echo "$number rbps=4096" >"$group/io.max"
 reads &
 slow=$!
 pattern check -q -d "$dev" 8M
-kill -0 "$slow" 2>/dev/null || fail "io.max: 512 KiB at 4 KiB/s were read before 8 MiB without a limit"
+kill -0 "$slow" 2>/dev/null ||
+	fail "io.max: 512 KiB at 4 KiB/s were read before 8 MiB without a limit"
 echo "ok: io.max: slows down who it is for"
 echo "$number rbps=max" >"$group/io.max"
 wait "$slow"

@@ -13,7 +13,13 @@ programs loopdev pattern
 # io_of GROUP rbytes|wbytes - of the disk
 io_of() {
 	awk -v disk="$number" -v key="$2" '
-		$1 == disk { for (i = 2; i <= NF; i++) { split($i, kv, "="); if (kv[1] == key) n = kv[2] } }
+		$1 == disk {
+			for (i = 2; i <= NF; i++) {
+				split($i, kv, "=")
+				if (kv[1] == key)
+					n = kv[2]
+			}
+		}
 		END { print n + 0 }' "/sys/fs/cgroup/$1/io.stat"
 }
 
@@ -41,11 +47,16 @@ for how in direct buffered; do
 	in_group first pattern write -q -d -o 16M "$dev" 8M
 	reads=$(($(io_of first rbytes) - reads))
 	writes=$(($(io_of first wbytes) - writes))
-	echo "$how: of 16 MiB read and 8 MiB written the disk did $((reads >> 20)) MiB and $((writes >> 20)) MiB for the cgroup"
-	[ "$reads" -ge $((15 << 20)) ] || fail "$how: reads are not accounted to who asked for them"
-	# Buffered writes are written back later, on account of the cgroup that the kernel takes for the file's owner.
-	[ "$how" = buffered ] || [ "$writes" -ge $((7 << 20)) ] || fail "writes are not accounted to who asked for them"
-	is "$how: what another cgroup is charged" "$(($(io_of second rbytes) + $(io_of second wbytes)))" "$others"
+	echo "$how: of 16 MiB read and 8 MiB written the disk did" \
+		"$((reads >> 20)) MiB and $((writes >> 20)) MiB for the cgroup"
+	[ "$reads" -ge $((15 << 20)) ] ||
+		fail "$how: reads are not accounted to who asked for them"
+	# Buffered writes are written back later, on account of the cgroup that
+	# the kernel takes for the file's owner.
+	[ "$how" = buffered ] || [ "$writes" -ge $((7 << 20)) ] ||
+		fail "writes are not accounted to who asked for them"
+	is "$how: what another cgroup is charged" \
+		"$(($(io_of second rbytes) + $(io_of second wbytes)))" "$others"
 	loopdev detach "$dev"
 done
 
@@ -55,13 +66,18 @@ dev=$(loop_attach buffered "$MNT/image")
 before=$(charged first file)
 in_group first pattern write -q -n -d "$dev" 8M
 after=$(charged first file)
-echo "buffered: the cgroup is charged $(((after - before) >> 20)) MiB of page cache for 8 MiB written"
-[ $((after - before)) -ge $((6 << 20)) ] || fail "the image's page cache is not charged to who wrote it"
+echo "buffered: the cgroup is charged $(((after - before) >> 20)) MiB" \
+	"of page cache for 8 MiB written"
+[ $((after - before)) -ge $((6 << 20)) ] ||
+	fail "the image's page cache is not charged to who wrote it"
 loopdev detach "$dev"
 
-# It is let go: what did I/O by a device doesn't stay for that
+# A cgroup that did I/O on a device doesn't stay for that when it is removed
 dying() {
-	awk '$1 == "nr_dying_subsys_memory" || $1 == "nr_dying_descendants" { n = $2 } END { print n }' \
+	awk '
+		$1 == "nr_dying_subsys_memory" { n = $2 }
+		$1 == "nr_dying_descendants" { n = $2 }
+		END { print n }' \
 		/sys/fs/cgroup/cgroup.stat
 }
 no_more_are_dying() {
@@ -77,7 +93,8 @@ wait_until 30 no_more_are_dying
 echo "ok: a cgroup that did I/O is gone when it has been removed"
 loopdev detach "$dev"
 
-# Who waits. The first is limited to what takes it far longer than the second needs for all of its work.
+# Which cgroup waits. The first is limited to what takes it far longer than the
+# second needs for all of its work.
 for how in direct buffered; do
 	drop_caches
 	dev=$(loop_attach "$how" "$MNT/image")
@@ -86,8 +103,10 @@ for how in direct buffered; do
 	slow=$!
 	sleep 1
 	in_group second pattern check -q -d -b 64k -o 16M "$dev" 8M
-	kill -0 "$slow" 2>/dev/null || fail "$how: the limited cgroup was not limited"
-	echo "ok: $how: the second cgroup was done while the first was waiting for its turn"
+	kill -0 "$slow" 2>/dev/null ||
+		fail "$how: the limited cgroup was not limited"
+	echo "ok: $how: the second cgroup was done while the first" \
+		"was waiting for its turn"
 	echo "$number rbps=max" >/sys/fs/cgroup/first/io.max
 	wait "$slow"
 	loopdev detach "$dev"

@@ -19,7 +19,8 @@ make_fs xfs "$disk"
 mkdir "$WORK/0"
 mount "$disk" "$WORK/0"
 for ((level = 1; level <= levels; level++)); do
-	# Each is a bit smaller than the one below, which has its own structures as well.
+	# Each is a bit smaller than the one below, which has its own structures
+	# as well.
 	size=$((size - 150))
 	image=$(mkimage "${size}M" "$WORK/$((level - 1))/image")
 	if ((level % 4)); then how=direct; else how=buffered; fi
@@ -40,7 +41,8 @@ killed() {
 }
 before=$(killed)
 for file in 1 2 3; do
-	pattern write -b 256k -s "$file" "$WORK/$levels/file.$file" "$(more 16 8)M" &
+	pattern write -b 256k -s "$file" "$WORK/$levels/file.$file" \
+		"$(more 16 8)M" &
 	writers[file]=$!
 done
 for file in 1 2 3; do
@@ -48,7 +50,8 @@ for file in 1 2 3; do
 done
 drop_caches
 for file in 1 2 3; do
-	pattern check -b 256k -s "$file" "$WORK/$levels/file.$file" "$(more 16 8)M"
+	pattern check -b 256k -s "$file" "$WORK/$levels/file.$file" \
+		"$(more 16 8)M"
 done
 is "processes killed for want of memory" "$(killed)" "$before"
 kill "$hog"
@@ -72,7 +75,9 @@ for ((level = 1; level <= levels; level++)); do
 	mount "${devices[level]}" "$WORK/$level"
 done
 for file in 1 2 3; do
-	check "file $file is right" pattern check -b 256k -s "$file" "$WORK/$levels/file.$file" "$(more 16 8)M"
+	check "file $file is right" \
+		pattern check -b 256k -s "$file" "$WORK/$levels/file.$file" \
+		"$(more 16 8)M"
 done
 for ((level = levels; level > 0; level--)); do
 	unmount "$WORK/$level"

@@ -20,18 +20,22 @@ for which in failslab fail_page_alloc; do
 	echo N >"$debug/$which/ignore-gfp-wait"
 	echo 0 >"$debug/$which/verbose"
 done
-[ ! -e "$debug/fail_page_alloc/min-order" ] || echo 0 >"$debug/fail_page_alloc/min-order"
+[ ! -e "$debug/fail_page_alloc/min-order" ] ||
+	echo 0 >"$debug/fail_page_alloc/min-order"
 failnth "$MNT/image"
 
 # Among all who ask, workers included: here the reserves have to do
 for how in direct buffered; do
 	dev=$(loop_attach "$how" "$MNT/image")
-	dd if=/dev/zero of="$dev" bs=1M count=4 oflag=direct conv=fsync status=none
+	dd if=/dev/zero of="$dev" bs=1M count=4 oflag=direct \
+		conv=fsync status=none
 	rm -f "$WORK/state"
 	ackio run "$dev" 100 1 "$WORK/state"
 
-	# I/O errors, of the device itself and of the disk below: after those the file system may be read-only
-	for target in "/sys/block/${dev#/dev/}" "/sys/block/$(basename "$(the_disk 1)")"; do
+	# I/O errors, of the device itself and of the disk below: after those
+	# the file system may be read-only
+	for target in "/sys/block/${dev#/dev/}" \
+		"/sys/block/$(basename "$(the_disk 1)")"; do
 		echo 5 >"$debug/fail_make_request/probability"
 		echo 60 >"$debug/fail_make_request/times"
 		echo 1 >"$debug/fail_make_request/interval"

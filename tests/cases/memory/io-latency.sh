@@ -19,7 +19,8 @@ number=$(<"/sys/block/${dev#/dev/}/dev")
 # reads - in the cgroup
 reads() {
 	in_group policies \
-		dd if="$dev" of=/dev/null bs=64k count=8 iflag=direct status=none
+		dd if="$dev" of=/dev/null bs=64k count=8 \
+		iflag=direct status=none
 }
 
 said="${dev#/dev/}: io.latency has no effect"

@@ -30,7 +30,8 @@ later sh -c "echo 1 >$leases"
 echo 0 >$leases
 map_images
 dev=$(loop_attach direct "$MNT/image")
-wait_until 20 grep -q "grants no lease" "/sys/block/${dev#/dev/}/loop/mapped_reason"
+wait_until 20 grep -q "grants no lease" \
+	"/sys/block/${dev#/dev/}/loop/mapped_reason"
 sleep 3
 loopdev detach "$dev"
 echo 1 >$leases

@@ -11,7 +11,8 @@ programs loopdev
 set_mapping 0
 begin_tracing
 echo 'comm == "dd"' >"$tracing/events/kmem/mm_page_alloc/filter"
-echo 'comm == "dd"' >"$tracing/events/filemap/mm_filemap_add_to_page_cache/filter"
+echo 'comm == "dd"' \
+	>"$tracing/events/filemap/mm_filemap_add_to_page_cache/filter"
 
 # asked FILE - how a page for its page cache is asked for, by somebody who
 # writes to it
@@ -57,7 +58,8 @@ for fs in ext4 xfs; do
 	for name in image other; do
 		dd if=/dev/zero of="$MNT/$name" bs=1M count=4 status=none
 	done
-	# Or the kernel forgets what it knows of them, when the caches are dropped.
+	# Or the kernel forgets what it knows of them, when the caches are
+	# dropped.
 	exec 7<"$MNT/image" 8<"$MNT/other"
 	before=$(asked "$MNT/image")
 	may_wait "before" "$MNT/image"

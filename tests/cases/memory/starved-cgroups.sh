@@ -45,7 +45,8 @@ later end_hogs
 later let_them max
 let_them 4096
 for group in "${throttled[@]}"; do
-	in_group "$group" fio --name=hog --filename="$dev" --readonly --rw=randread \
+	in_group "$group" fio --name=hog --filename="$dev" --readonly \
+		--rw=randread \
 		--direct=1 --bs=4k --ioengine=libaio --iodepth=64 --size=64m \
 		--io_size=8m --norandommap >/dev/null &
 	hogs+=($!)
@@ -101,7 +102,8 @@ print(f"{len(groups)} cgroups: the longest wait was {1000 * worst:.1f} ms")
 PYTHON
 
 for hog in "${hogs[@]}"; do
-	kill -0 "$hog" 2>/dev/null || fail "a cgroup that is throttled to nothing is done"
+	kill -0 "$hog" 2>/dev/null ||
+		fail "a cgroup that is throttled to nothing is done"
 done
 echo "ok: the throttled ones still wait"
 let_them max

@@ -18,6 +18,7 @@ for ((n = 0; n < $(more 1); n++)); do
 		IFS=: read -r below how above <<<"$stack"
 		power_run "$below" "$above" "$how" 4 $((SEED + n))
 		power_check "$below" "$above" "$how" $((SEED + n)) 2
-		[ "$bad" = 0 ] || fail "$stack, seed $((SEED + n)): $bad points are not what was promised"
+		[ "$bad" = 0 ] ||
+			fail "$stack, seed $((SEED + n)): $bad points are wrong"
 	done
 done

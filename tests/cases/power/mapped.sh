@@ -8,8 +8,8 @@
 # timeout: 400
 . tests/lib/power.sh
 
-# Who opens the image ends the map, and it comes back. A discard takes blocks out
-# of it, which a later write allocates anew.
+# Who opens the image ends the map, and it comes back. A discard takes blocks
+# out of it, which a later write allocates anew.
 power_meanwhile() {
 	trap exit TERM # after fstrim, which keeps the file system busy
 	while :; do
@@ -27,9 +27,11 @@ power_afterwards() {
 	broken=$(loop_stat "$1" epochs_broken)
 	# Documentation/block/stat.rst
 	discards=$(awk '{ print $12 }' "/sys/block/${1#/dev/}/stat")
-	echo "I/O: $mapped mapped, $file through the file system; $broken epochs broken; $discards discards"
+	echo "I/O: $mapped mapped, $file through the file system;" \
+		"$broken epochs broken; $discards discards"
 	[ "$mapped" -gt 20 ] || fail "next to nothing was mapped"
-	[ "$file" -gt 10 ] || fail "next to nothing went through the file system"
+	[ "$file" -gt 10 ] ||
+		fail "next to nothing went through the file system"
 	[ "$broken" -gt 0 ] || fail "no epoch was broken"
 	[ "$discards" -gt 10 ] || fail "next to nothing was discarded"
 }
@@ -42,5 +44,6 @@ below=ext4 above=xfs
 for ((n = 0; n < $(more 1); n++)); do
 	power_run $below $above direct 12 $((SEED + n))
 	power_check $below $above direct $((SEED + n)) 2
-	[ "$bad" = 0 ] || fail "seed $((SEED + n)): $bad points of the log are not what was promised"
+	[ "$bad" = 0 ] ||
+		fail "seed $((SEED + n)): $bad points of the log are wrong"
 done

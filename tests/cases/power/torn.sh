@@ -14,15 +14,20 @@ for ((n = 0; n < $(more 1); n++)); do
 	for stack in xfs:direct:ext4 ext4:direct:xfs; do
 		IFS=: read -r below how above <<<"$stack"
 		power_run "$below" "$above" "$how" 3 $((SEED + n))
-		# What is torn at one point must not be there at the next one: each begins from the start.
+		# What is torn at one point must not be there at the next one:
+		# each begins from the start.
 		power_points 3 >"$WORK/torn"
 		while read -r to kind mark; do
 			dm_snapshot torn base written
-			logreplay -t $((SEED + n + to)) run /dev/mapper/log /dev/mapper/torn 0 "$to"
+			logreplay -t $((SEED + n + to)) run /dev/mapper/log \
+				/dev/mapper/torn 0 "$to"
 			status=0
-			power_look torn "$below" "$above" "$how" "$mark" $((SEED + n)) >"$WORK/look" 2>&1 || status=$?
+			power_look torn "$below" "$above" "$how" "$mark" \
+				$((SEED + n)) >"$WORK/look" 2>&1 || status=$?
 			dm_remove torn
-			[ "$status" = 0 ] || fail "$stack, seed $((SEED + n)): entry $to ($kind, round $mark): $(cat "$WORK/look")"
+			[ "$status" = 0 ] ||
+				fail "$stack, seed $((SEED + n)): entry $to" \
+					"($kind, round $mark): $(cat "$WORK/look")"
 			echo "ok: $stack: entry $to ($kind, round $mark)"
 		done <"$WORK/torn"
 	done

@@ -22,7 +22,8 @@ stress -t "$(more 15 180)" -s $((SEED + 1)) -b 60 -d 4 "$WORK/memory" &
 in_memory=$!
 runs=0
 while kill -0 "$on_files" 2>/dev/null; do
-	devfsx -f "$MNT/steady" -n 100 -j 2 -s $((SEED + runs)) "$steady" >"$WORK/out" || {
+	devfsx -f "$MNT/steady" -n 100 -j 2 -s $((SEED + runs)) \
+		"$steady" >"$WORK/out" || {
 		cat "$WORK/out"
 		fail "the device that stays attached"
 	}

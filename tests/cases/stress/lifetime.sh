@@ -32,7 +32,8 @@ load() {
 	set_mapping 1
 }
 
-# windows BITS MILLISECONDS - where the debug build waits (rules.h), and how long
+# windows BITS MILLISECONDS - where the debug build waits (rules.h), and how
+# long
 windows() {
 	echo "$2" >"/sys/module/$MODULE/parameters/window_ms"
 	echo "$1" >"/sys/module/$MODULE/parameters/windows"

@@ -31,7 +31,8 @@ case $BOOT in
 	check "LVM, told of them" vgcreate -q -y \
 		--config 'devices/types=["floop",16]' floopvg "$unused"
 	udev_settle
-	is "what detaches them" "$(systemctl is-active floop-detach.service)" active
+	is "what detaches them" "$(systemctl is-active floop-detach.service)" \
+		active
 	reboot_machine
 	;;
 2)
@@ -39,7 +40,8 @@ case $BOOT in
 	is "what the boot recovered" \
 		"$(dmesg | grep -E 'EXT4-fs.*(recovery|orphan)' || true)" ""
 	mount_at "$disk" $host
-	matches "the host's file system" "$(dmesg | grep "XFS (${disk#/dev/}): ")" \
+	matches "the host's file system" \
+		"$(dmesg | grep "XFS (${disk#/dev/}): ")" \
 		"*Ending clean mount*"
 	for image in "${images[@]}"; do
 		is "${image##*/} had been unmounted" "$(dumpe2fs -h "$image" 2>/dev/null |
@@ -47,7 +49,8 @@ case $BOOT in
 		check "and has no fault" e2fsck -fn "$image"
 		device=$("$FLOOP" attach "$image")
 		mount "$device" /mnt
-		is "what was written" "$(sum_of /mnt/noise)" "$(<"$WORK/sum-${image##*/}")"
+		is "what was written" "$(sum_of /mnt/noise)" \
+			"$(<"$WORK/sum-${image##*/}")"
 		umount /mnt
 		udev_settle
 		check "detach" "$FLOOP" detach "$device"

@@ -33,18 +33,20 @@ case $BOOT in
 	make_fs ext4 "$disk"
 	mount "$disk" /mnt
 	mkdir /mnt/live
-	mksquashfs "$WORK/system" /mnt/live/filesystem.squashfs -quiet -no-progress
+	mksquashfs "$WORK/system" /mnt/live/filesystem.squashfs -quiet \
+		-no-progress
 	sum_of "$WORK/system/usr/lib/noise" >"$WORK/sum"
 	umount /mnt
 
-	# The initramfs has what is in updates/ when it is made; this one was made
-	# before our module was there.
+	# The initramfs has what is in updates/ when it is made; this one was
+	# made before our module was there.
 	kver=$(uname -r)
 	cp "/floop/live-$kver.img" "$WORK/initrd"
 	truncate --size=%4 "$WORK/initrd"
 	(
 		cd /
-		echo "usr/lib/modules/$kver/updates/loop.ko" | cpio -o -H newc --quiet
+		echo "usr/lib/modules/$kver/updates/loop.ko" |
+			cpio -o -H newc --quiet
 	) >>"$WORK/initrd"
 	arguments=$(sed 's/ init=.*//; s/ virtme[^ ]*//g; s/ root=[^ ]*//' \
 		/proc/cmdline)
@@ -58,12 +60,14 @@ case $BOOT in
 	cat /mnt/report
 	# found WHAT PATTERN - a line of the report
 	found() {
-		grep -Eq "$2" /mnt/report || fail "$1: no line of the report is like '$2'"
+		grep -Eq "$2" /mnt/report ||
+			fail "$1: no line of the report is like '$2'"
 		echo "ok: $1"
 	}
 	[ "$DRIVER_MODE" = in-tree ] || found "the driver" '^driver: floop '
 	found "the root" '^overlay / overlay '
-	found "what is below it" '^/dev/loop[0-9]+ /run/live/rootfs/[^ ]* squashfs '
+	found "what is below it" \
+		'^/dev/loop[0-9]+ /run/live/rootfs/[^ ]* squashfs '
 	found "its image" '/live/filesystem.squashfs$'
 	found "what it reads" "^$(<"$WORK/sum")  /usr/lib/noise"
 	found "what it writes" '^written: yes$'

@@ -23,7 +23,8 @@ undo() {
 }
 later undo
 check "create" mdadm -q --create /dev/md/floop --homehost=any --run \
-	--metadata=1.2 --level=1 --raid-devices=2 --bitmap=internal --assume-clean "$a" "$b"
+	--metadata=1.2 --level=1 --raid-devices=2 --bitmap=internal \
+	--assume-clean "$a" "$b"
 udev_settle
 mkfs.ext4 -q /dev/md/floop
 mount /dev/md/floop /mnt
@@ -36,10 +37,11 @@ check "it comes back" mdadm -q /dev/md/floop --re-add "$b"
 mdadm -q --wait /dev/md/floop || true
 is "the mirror" "$(halves)" 2
 umount /mnt
-echo check >"/sys/block/$(basename "$(realpath /dev/md/floop)")/md/sync_action"
+array=$(realpath /dev/md/floop)
+echo check >"/sys/block/${array##*/}/md/sync_action"
 mdadm -q --wait /dev/md/floop || true
 is "where its halves differ" \
-	"$(cat "/sys/block/$(basename "$(realpath /dev/md/floop)")/md/mismatch_cnt")" 0
+	"$(cat "/sys/block/${array##*/}/md/mismatch_cnt")" 0
 udev_settle
 check "stop" mdadm -q --stop /dev/md/floop
 check "detach" losetup --detach "$a" "$b"

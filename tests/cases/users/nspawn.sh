@@ -21,7 +21,8 @@ out=$(inside "cat /etc/os-release; busybox sha256sum /usr/lib/noise
 	busybox grep ' / ' /proc/mounts; busybox cp /usr/lib/noise /root/copy")
 matches "the system in it" "$out" "*A small system*$sum* / ext4 *"
 matches "what was mounted" \
-	"$(dmesg | sed -n 's/.*EXT4-fs (\(.*\)): mounted.*/\1/p' | tail -n 1)" "loop*p1"
+	"$(dmesg | sed -n 's/.*EXT4-fs (\(.*\)): mounted.*/\1/p' | tail -n 1)" \
+	"loop*p1"
 gone "$image"
 is "what was written there" "$(inside "busybox sha256sum /root/copy")" \
 	"$sum  /root/copy"

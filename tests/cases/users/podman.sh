@@ -19,7 +19,8 @@ mkfs.ext4 -q -F "$second"
 
 pod() {
 	podman --root "$WORK/storage/graph" --runroot "$WORK/storage/run" \
-		--storage-driver overlay --cgroup-manager cgroupfs --events-backend none "$@"
+		--storage-driver overlay --cgroup-manager cgroupfs \
+		--events-backend none "$@"
 }
 
 tar -C "$WORK/system" -c . | check "import" pod import - floop-test

@@ -23,9 +23,12 @@ check "the file holds it" cmp "$WORK/data" "$image"
 for aio in threads native io_uring; do
 	out=$(qemu-io -f raw --nocache --aio $aio -c 'write -P 0x5a 32M 1M' \
 		-c 'aio_write -P 0xa5 33M 1M' -c aio_flush \
-		-c 'aio_write -z 40M 4M' -c aio_flush -c 'discard 48M 8M' -c flush \
-		-c 'read -P 0x5a 32M 1M' -c 'read -P 0xa5 33M 1M' -c 'read -P 0 40M 4M' \
-		-c 'read -P 0 48M 8M' "$device" 2>&1) || fail "qemu-io with $aio: $out"
+		-c 'aio_write -z 40M 4M' -c aio_flush \
+		-c 'discard 48M 8M' -c flush \
+		-c 'read -P 0x5a 32M 1M' -c 'read -P 0xa5 33M 1M' \
+		-c 'read -P 0 40M 4M' \
+		-c 'read -P 0 48M 8M' "$device" 2>&1) ||
+		fail "qemu-io with $aio: $out"
 	case $out in
 	*failed*) fail "qemu-io with $aio: $out" ;;
 	esac

@@ -20,7 +20,8 @@ clean_boot() {
 	matches "the host's file system" "$(dmesg | grep "XFS ($1): " || true)" \
 		"*Ending clean mount*"
 	is "what the boot recovered" \
-		"$(dmesg | grep -E '(XFS|EXT4-fs).*(recovery|orphan)' || true)" ""
+		"$(dmesg | grep -E '(XFS|EXT4-fs).*(recovery|orphan)' ||
+		true)" ""
 }
 
 undo() {
@@ -60,7 +61,8 @@ case $BOOT in
 	matches "mounted at boot" "$device" "/dev/loop[0-9]*"
 	ours "$device"
 	clean_boot "${disk#/dev/}"
-	is "what was written" "$(sum_of /srv/image/noise)" "$(<"$WORK/sum-image")"
+	is "what was written" "$(sum_of /srv/image/noise)" \
+		"$(<"$WORK/sum-image")"
 	umount /srv/image
 	gone $image
 	for file in $other $root_image; do

@@ -42,7 +42,8 @@ look() {
 	check "the ESP has no fault" fsck.vfat -n "${device}p1"
 	check "the root has no fault" e2fsck -fn "${device}p2"
 	mount "${device}p2" /mnt
-	check "what was copied" diff -r --no-dereference "$WORK/system/usr" /mnt/usr
+	check "what was copied" \
+		diff -r --no-dereference "$WORK/system/usr" /mnt/usr
 	# What x-systemd.growfs in fstab does
 	check "grow the file system" /usr/lib/systemd/systemd-growfs /mnt
 	size=$(findmnt -n -b -o SIZE /mnt)

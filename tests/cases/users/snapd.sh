@@ -31,7 +31,8 @@ check "install" snap install --dangerous "$WORK/floop-base.snap"
 later snap remove --purge floop-base
 file=/var/lib/snapd/snaps/floop-base_x1.snap
 matches "how it is mounted" \
-	"$(findmnt -n -o SOURCE,FSTYPE /snap/floop-base/x1)" "/dev/loop* squashfs"
+	"$(findmnt -n -o SOURCE,FSTYPE /snap/floop-base/x1)" \
+	"/dev/loop* squashfs"
 device=$(device_of $file)
 ours "$device"
 is "read-only" "$(attr "$device" ro)" 1
