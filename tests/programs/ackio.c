@@ -2,10 +2,12 @@
 /*
  * What a failing disk may and may not do to data.
  *
- *   ackio run DEVICE OPS SEED STATE    writes (direct) and fsyncs, any of which may fail with EIO; keeps in the file STATE
- *                                      what each sector may be
- *   ackio check DEVICE STATE           each sector is what it was when an fsync after it succeeded, or something that was
- *                                      written to it later
+ *   ackio run DEVICE OPS SEED STATE
+ *	writes (direct) and fsyncs, any of which may fail with EIO; keeps in the
+ *	file STATE what each sector may be
+ *   ackio check DEVICE STATE
+ *	each sector is what it was when an fsync after it succeeded, or
+ *	something that was written to it later
  */
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -17,8 +19,13 @@
 #define SECTOR 512
 
 struct block {
-	uint64_t durable;	/* the version that the disk has for sure; 0: what was there before */
-	uint64_t acked;		/* the newest version that a write has returned for, since the last fsync */
+	/* the version that the disk has for sure; 0: what was there before */
+	uint64_t durable;
+	/*
+	 * the newest version that a write has returned for, since the last
+	 * fsync
+	 */
+	uint64_t acked;
 	uint64_t newest;	/* the newest version that was tried at all */
 };
 
@@ -68,55 +75,72 @@ int main(int argc, char **argv)
 				synced += !failed;
 				for (b = 0; b < n; b++) {
 					if (!failed && blocks[b].acked)
-						blocks[b].durable = blocks[b].acked;
-					/* A later fsync that succeeds says nothing about what this one lost. */
+						blocks[b].durable =
+							blocks[b].acked;
+					/*
+					 * A later fsync that succeeds says
+					 * nothing about what this one lost.
+					 */
 					blocks[b].acked = 0;
 				}
 				continue;
 			}
 			b = below(&r, n);
 			if (!below(&r, 4)) {
-				if (pread(fd, buf, BLOCK, (off_t)(b * BLOCK)) == BLOCK)
+				if (pread(fd, buf, BLOCK, (off_t)(b * BLOCK)) ==
+				    BLOCK)
 					continue;
 				if (errno != EIO)
-					die("read of block %ju: %s", (uintmax_t)b, strerror(errno));
+					die("read of block %ju: %s",
+					    (uintmax_t)b, strerror(errno));
 				eio++;
 				usleep(2000);
 				continue;
 			}
 			stamp(buf, b, v + i);
 			blocks[b].newest = v + i;
-			if (pwrite(fd, buf, BLOCK, (off_t)(b * BLOCK)) == BLOCK) {
+			if (pwrite(fd, buf, BLOCK, (off_t)(b * BLOCK)) ==
+			    BLOCK) {
 				blocks[b].acked = v + i;
 				good++;
 			} else if (errno == EIO) {
-				/* Nothing is known now of this block but that it is not older than its durable version. */
+				/*
+				 * Nothing is known now of this block but that
+				 * it is not older than its durable version.
+				 */
 				blocks[b].acked = 0;
 				eio++;
 				usleep(2000);
 			} else {
-				die("write of block %ju: %s", (uintmax_t)b, strerror(errno));
+				die("write of block %ju: %s", (uintmax_t)b,
+				    strerror(errno));
 			}
 		}
-		if (pwrite(st, blocks, n * sizeof(*blocks), 0) != (ssize_t)(n * sizeof(*blocks)))
+		if (pwrite(st, blocks, n * sizeof(*blocks), 0) !=
+		    (ssize_t)(n * sizeof(*blocks)))
 			die("the state: %s", strerror(errno));
-		printf("writes=%ju fsyncs=%ju eio=%ju\n", (uintmax_t)good, (uintmax_t)synced, (uintmax_t)eio);
+		printf("writes=%ju fsyncs=%ju eio=%ju\n", (uintmax_t)good,
+		       (uintmax_t)synced, (uintmax_t)eio);
 		return 0;
 	}
 
 	for (b = 0; b < n; b++) {
 		if (pread(fd, buf, BLOCK, (off_t)(b * BLOCK)) != BLOCK)
-			die("read of block %ju: %s", (uintmax_t)b, strerror(errno));
+			die("read of block %ju: %s", (uintmax_t)b,
+			    strerror(errno));
 		for (i = 0; i < BLOCK; i += SECTOR) {
 			memcpy(&v, buf + i, 8);
 			if (!blocks[b].newest || (!blocks[b].durable && !v))
 				continue;
 			if (v < blocks[b].durable || v > blocks[b].newest)
-				die("block %ju: version %ju, must be %ju to %ju", (uintmax_t)b, (uintmax_t)v,
-				    (uintmax_t)blocks[b].durable, (uintmax_t)blocks[b].newest);
+				die("block %ju: version %ju, must be %ju to %ju",
+				    (uintmax_t)b, (uintmax_t)v,
+				    (uintmax_t)blocks[b].durable,
+				    (uintmax_t)blocks[b].newest);
 			stamp(want, b, v);
 			if (memcmp(buf + i, want + i, SECTOR))
-				die("block %ju: claims to be version %ju and isn't", (uintmax_t)b, (uintmax_t)v);
+				die("block %ju: claims to be version %ju and isn't",
+				    (uintmax_t)b, (uintmax_t)v);
 			good++;
 		}
 	}

@@ -551,8 +551,8 @@ static void report(double took)
 	unsigned int i, j;
 
 	printf("seed %ju: %.1f s: %lu operations, %lu granted (%.0f a second) in %lu bursts, attached %lu times; mapped I/O %ju, by the file %ju\n",
-	       (uintmax_t)seed, took, arena->operations,
-	       arena->granted, (double)arena->operations / took, bursts, rounds,
+	       (uintmax_t)seed, took, arena->operations, arena->granted,
+	       (double)arena->operations / took, bursts, rounds,
 	       (uintmax_t)ios[0], (uintmax_t)ios[1]);
 	printf("the device: %lu reads, %lu writes, %lu flushes, %lu discards; %lu cut short, by right; root wrote %lu MiB; a page was older for a moment %lu times; no space at once: %lu times; waited %.1f s\n",
 	       reads, writes, flushes, discards, cut_short, kept_bytes >> 20,

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the test programs share: errors, numbers, contents that follow from a seed. */
+/*
+ * What the test programs share: errors, numbers, contents that follow from a
+ * seed.
+ */
 #ifndef TESTS_COMMON_H
 #define TESTS_COMMON_H
 
@@ -76,8 +79,12 @@ static inline uint64_t below(struct rng *r, uint64_t n)
 	return n ? rnd(r) % n : 0;
 }
 
-/* Contents of the byte range [pos, pos + len) of the file or device that @seed stands for; both multiples of 8. */
-static inline void fill_pattern(void *buf, uint64_t pos, size_t len, uint64_t seed)
+/*
+ * Contents of the byte range [pos, pos + len) of the file or device that @seed
+ * stands for; both multiples of 8.
+ */
+static inline void fill_pattern(void *buf, uint64_t pos, size_t len,
+				uint64_t seed)
 {
 	uint64_t *p = buf, base = mix(seed);
 	size_t i;
@@ -87,7 +94,8 @@ static inline void fill_pattern(void *buf, uint64_t pos, size_t len, uint64_t se
 }
 
 /* Where @buf stops being that pattern, or -1 */
-static inline int64_t check_pattern(const void *buf, uint64_t pos, size_t len, uint64_t seed)
+static inline int64_t check_pattern(const void *buf, uint64_t pos, size_t len,
+				    uint64_t seed)
 {
 	const uint64_t *p = buf;
 	uint64_t base = mix(seed);

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Random operations on a block device against a model of it in memory, byte for byte.
+ * Random operations on a block device against a model of it in memory, byte for
+ * byte.
  *
- * Each of several processes owns one region of the device and keeps the model of it in memory that all share, so the
- * device is under load from all of them at once while each knows what its own bytes must be. At the end the whole
- * device is compared with the model, direct and through the page cache, and so is the image file.
+ * Each of several processes owns one region of the device and keeps the model
+ * of it in memory that all share, so the device is under load from all of them
+ * at once while each knows what its own bytes must be. At the end the whole
+ * device is compared with the model, direct and through the page cache, and so
+ * is the image file.
  *
- * Discarded bytes read as zeroes: both drivers punch a hole, and a hole is zeroes. On an image that can't have holes
- * (-D) a discard may do nothing, and say that it did; and when a discard or a hole is refused, the kernel has by then
- * dropped the dirty pages of the range, so these are written out before.
+ * Discarded bytes read as zeroes: both drivers punch a hole, and a hole is
+ * zeroes. On an image that can't have holes (-D) a discard may do nothing, and
+ * say that it did; and when a discard or a hole is refused, the kernel has by
+ * then dropped the dirty pages of the range, so these are written out before.
  */
 #include <fcntl.h>
 #include <linux/falloc.h>
@@ -39,7 +43,8 @@ enum op {
 static const struct {
 	const char *name;
 	unsigned int weight;
-	int optional;	/* may be refused with EOPNOTSUPP: then it must have changed nothing */
+	/* may be refused with EOPNOTSUPP: then it must have changed nothing */
+	int optional;
 } ops[NR_OPS] = {
 	[READ_DIRECT] = { "read direct", 12, 0 },
 	[READ_BUFFERED] = { "read buffered", 12, 0 },
@@ -83,8 +88,10 @@ static void tell_past(void)
 	for (i = npast > HISTORY ? npast - HISTORY : 0; i < npast; i++) {
 		struct past *p = &past[i % HISTORY];
 
-		fprintf(stderr, "  %u: %s %#jx..%#jx%s%s\n", p->n, ops[p->op].name, (uintmax_t)p->pos,
-			(uintmax_t)(p->pos + p->len), p->err ? ": " : "", p->err ? strerror(p->err) : "");
+		fprintf(stderr, "  %u: %s %#jx..%#jx%s%s\n", p->n,
+			ops[p->op].name, (uintmax_t)p->pos,
+			(uintmax_t)(p->pos + p->len), p->err ? ": " : "",
+			p->err ? strerror(p->err) : "");
 	}
 }
 
@@ -102,7 +109,8 @@ static void close_dev(void)
 	close(buffered_fd);
 }
 
-static void compare(const char *what, const uint8_t *got, uint64_t pos, uint64_t len)
+static void compare(const char *what, const uint8_t *got, uint64_t pos,
+		    uint64_t len)
 {
 	uint64_t i, n = 0, first = 0;
 
@@ -116,16 +124,18 @@ static void compare(const char *what, const uint8_t *got, uint64_t pos, uint64_t
 	}
 	fprintf(stderr,
 		"%s: %ju bytes of %#jx..%#jx are wrong, the first at %#jx: is %02x, must be %02x; seed %ju; before it:\n",
-		what, (uintmax_t)n, (uintmax_t)pos, (uintmax_t)(pos + len), (uintmax_t)(pos + first), got[first],
-		model[pos + first], (uintmax_t)seed);
+		what, (uintmax_t)n, (uintmax_t)pos, (uintmax_t)(pos + len),
+		(uintmax_t)(pos + first), got[first], model[pos + first],
+		(uintmax_t)seed);
 	tell_past();
 	exit(1);
 }
 
 static void compare_all(const char *path, int flags, uint64_t off)
 {
-	const char *what = off || path == image_path ? "the image" : flags & O_DIRECT ? "in the end, direct" :
-			   "in the end, buffered";
+	const char *what = off || path == image_path ? "the image"
+			   : flags & O_DIRECT	     ? "in the end, direct"
+						     : "in the end, buffered";
 	uint8_t *buf = aligned(1 << 20);
 	int fd = open(path, O_RDONLY | O_CLOEXEC | flags);
 	uint64_t pos, n;
@@ -137,9 +147,13 @@ static void compare_all(const char *path, int flags, uint64_t off)
 
 		n = dev_size - pos < 1 << 20 ? dev_size - pos : 1 << 20;
 		got = pread(fd, buf, n, (off_t)(off + pos));
-		/* An image that was truncated to its size by an odd number ends in a part of a sector. */
+		/*
+		 * An image that was truncated to its size by an odd number ends
+		 * in a part of a sector.
+		 */
 		if (got != (ssize_t)n)
-			die("%s: read of %ju at %ju: %zd, %s", path, (uintmax_t)n, (uintmax_t)(off + pos), got,
+			die("%s: read of %ju at %ju: %zd, %s", path,
+			    (uintmax_t)n, (uintmax_t)(off + pos), got,
 			    got < 0 ? strerror(errno) : "short");
 		compare(what, buf, pos, n);
 	}
@@ -151,8 +165,9 @@ static void must(ssize_t ret, uint64_t want, enum op op, uint64_t pos)
 {
 	if (ret == (ssize_t)want)
 		return;
-	fprintf(stderr, "%s of %ju at %#jx: %s (%zd); seed %ju; before it:\n", ops[op].name, (uintmax_t)want,
-		(uintmax_t)pos, ret < 0 ? strerror(errno) : "short", ret, (uintmax_t)seed);
+	fprintf(stderr, "%s of %ju at %#jx: %s (%zd); seed %ju; before it:\n",
+		ops[op].name, (uintmax_t)want, (uintmax_t)pos,
+		ret < 0 ? strerror(errno) : "short", ret, (uintmax_t)seed);
 	tell_past();
 	exit(1);
 }
@@ -169,7 +184,8 @@ static enum op choose(struct rng *r)
 	return (enum op)i;
 }
 
-static ssize_t write_vector(uint8_t *buf, uint64_t pos, uint64_t len, struct rng *r)
+static ssize_t write_vector(uint8_t *buf, uint64_t pos, uint64_t len,
+			    struct rng *r)
 {
 	struct iovec iov[8];
 	uint64_t off = 0;
@@ -190,8 +206,9 @@ static ssize_t write_vector(uint8_t *buf, uint64_t pos, uint64_t len, struct rng
 static int mapped(uint8_t *buf, uint64_t pos, uint64_t len, int write)
 {
 	uint64_t start = pos & ~(uint64_t)4095;
-	uint8_t *map = mmap(NULL, pos + len - start, write ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED,
-			    buffered_fd, (off_t)start);
+	uint8_t *map = mmap(NULL, pos + len - start,
+			    write ? PROT_READ | PROT_WRITE : PROT_READ,
+			    MAP_SHARED, buffered_fd, (off_t)start);
 
 	if (map == MAP_FAILED)
 		return -1;
@@ -214,10 +231,12 @@ static int range_is_zero(uint64_t pos, uint64_t len)
 	return i == len;
 }
 
-static void one(struct rng *r, unsigned int n, uint64_t from, uint64_t size, uint8_t *buf)
+static void one(struct rng *r, unsigned int n, uint64_t from, uint64_t size,
+		uint8_t *buf)
 {
 	enum op op = choose(r);
-	uint64_t sectors = size / sector, pos, len, max = MAXIO / sector ? MAXIO / sector : 1;
+	uint64_t sectors = size / sector, pos, len,
+		 max = MAXIO / sector ? MAXIO / sector : 1;
 	uint64_t range[2];
 	ssize_t ret = 0;
 	int zero = 0, err;
@@ -229,7 +248,10 @@ static void one(struct rng *r, unsigned int n, uint64_t from, uint64_t size, uin
 	if (len > sectors)
 		len = sectors;
 	pos = below(r, sectors - len + 1);
-	/* as often as not on a 4 KiB boundary, where the two halves of a page don't meet */
+	/*
+	 * as often as not on a 4 KiB boundary, where the two halves of a page
+	 * don't meet
+	 */
 	if (below(r, 2) && sector < 4096)
 		pos &= ~(4096 / sector - 1);
 	pos = from + pos * sector;
@@ -237,7 +259,10 @@ static void one(struct rng *r, unsigned int n, uint64_t from, uint64_t size, uin
 	if (op < DISCARD && len > MAXIO && len > sector)
 		len = MAXIO;
 
-	/* Refused or not, the kernel zeroes what it has cached of a page that the range covers in part. */
+	/*
+	 * Refused or not, the kernel zeroes what it has cached of a page that
+	 * the range covers in part.
+	 */
 	if (no_holes && ops[op].optional) {
 		len = (len + pos % 4096 + 4095) & ~(uint64_t)4095;
 		pos &= ~(uint64_t)4095;
@@ -250,13 +275,18 @@ static void one(struct rng *r, unsigned int n, uint64_t from, uint64_t size, uin
 	range[1] = len;
 	if (op >= WRITE_DIRECT && op <= WRITE_DSYNC) {
 		fill_pattern(buf, pos, len, rnd(r));
-		/* at times data that is zeroes: a driver might be clever about these */
+		/*
+		 * at times data that is zeroes: a driver might be clever about
+		 * these
+		 */
 		if (!below(r, 16))
 			memset(buf, 0, len);
 	}
 	if (no_holes && ops[op].optional)
-		must(sync_file_range(buffered_fd, (off_t)pos, (off_t)len, SYNC_FILE_RANGE_WRITE |
-				     SYNC_FILE_RANGE_WAIT_AFTER), 0, SYNC_RANGE, pos);
+		must(sync_file_range(buffered_fd, (off_t)pos, (off_t)len,
+				     SYNC_FILE_RANGE_WRITE |
+					     SYNC_FILE_RANGE_WAIT_AFTER),
+		     0, SYNC_RANGE, pos);
 	errno = 0;
 	switch (op) {
 	case READ_DIRECT:
@@ -286,7 +316,9 @@ static void one(struct rng *r, unsigned int n, uint64_t from, uint64_t size, uin
 	case WRITE_DSYNC: {
 		struct iovec iov = { buf, len };
 
-		must(pwritev2(below(r, 2) ? direct_fd : buffered_fd, &iov, 1, (off_t)pos, RWF_DSYNC), len, op, pos);
+		must(pwritev2(below(r, 2) ? direct_fd : buffered_fd, &iov, 1,
+			      (off_t)pos, RWF_DSYNC),
+		     len, op, pos);
 		break;
 	}
 	case DISCARD:
@@ -298,15 +330,19 @@ static void one(struct rng *r, unsigned int n, uint64_t from, uint64_t size, uin
 		zero = 1;
 		break;
 	case PUNCH:
-		ret = fallocate(direct_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)pos, (off_t)len);
+		ret = fallocate(direct_fd,
+				FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				(off_t)pos, (off_t)len);
 		zero = 1;
 		break;
 	case ZERO_RANGE:
-		ret = fallocate(direct_fd, FALLOC_FL_ZERO_RANGE, (off_t)pos, (off_t)len);
+		ret = fallocate(direct_fd, FALLOC_FL_ZERO_RANGE, (off_t)pos,
+				(off_t)len);
 		zero = 1;
 		break;
 	case WRITE_ZEROES:
-		ret = fallocate(direct_fd, FALLOC_FL_WRITE_ZEROES, (off_t)pos, (off_t)len);
+		ret = fallocate(direct_fd, FALLOC_FL_WRITE_ZEROES, (off_t)pos,
+				(off_t)len);
 		zero = 1;
 		break;
 	case FSYNC:
@@ -316,8 +352,10 @@ static void one(struct rng *r, unsigned int n, uint64_t from, uint64_t size, uin
 		must(fdatasync(buffered_fd), 0, op, pos);
 		break;
 	case SYNC_RANGE:
-		must(sync_file_range(buffered_fd, (off_t)pos, (off_t)len, SYNC_FILE_RANGE_WRITE |
-				     SYNC_FILE_RANGE_WAIT_AFTER), 0, op, pos);
+		must(sync_file_range(buffered_fd, (off_t)pos, (off_t)len,
+				     SYNC_FILE_RANGE_WRITE |
+					     SYNC_FILE_RANGE_WAIT_AFTER),
+		     0, op, pos);
 		break;
 	case FLSBUF:
 		must(ioctl(buffered_fd, BLKFLSBUF, 0), 0, op, pos);
@@ -346,7 +384,10 @@ static void one(struct rng *r, unsigned int n, uint64_t from, uint64_t size, uin
 		memcpy(model + pos, buf, len);
 }
 
-/* For the test of the test: one byte of the image changes behind the device's back */
+/*
+ * For the test of the test: one byte of the image changes behind the device's
+ * back
+ */
 static void tamper(void)
 {
 	uint64_t pos = dev_size / 2;
@@ -378,7 +419,8 @@ static void region(unsigned int job, unsigned int jobs)
 	close_dev();
 	if (verbose)
 		for (i = 0; i < NR_OPS; i++)
-			printf("  job %u: %-16s %6ju done %6ju refused\n", job, ops[i].name, (uintmax_t)done[i],
+			printf("  job %u: %-16s %6ju done %6ju refused\n", job,
+			       ops[i].name, (uintmax_t)done[i],
 			       (uintmax_t)refused[i]);
 	exit(0);
 }
@@ -423,15 +465,20 @@ int main(int argc, char **argv)
 		die("devfsx: one device");
 	dev_path = argv[optind];
 	open_dev();
-	if (ioctl(direct_fd, BLKGETSIZE64, &dev_size) || ioctl(direct_fd, BLKSSZGET, &ssz))
+	if (ioctl(direct_fd, BLKGETSIZE64, &dev_size) ||
+	    ioctl(direct_fd, BLKSSZGET, &ssz))
 		die("%s: %s", dev_path, strerror(errno));
 	sector = (uint64_t)ssz;
 	dev_size -= dev_size % sector;
 	if (dev_size < (uint64_t)jobs << 16 || dev_size > 1 << 30)
-		die("%s: %ju bytes: too small or too big", dev_path, (uintmax_t)dev_size);
+		die("%s: %ju bytes: too small or too big", dev_path,
+		    (uintmax_t)dev_size);
 
-	/* The device may come with contents: the model begins as what is there. */
-	model = mmap(NULL, dev_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	/*
+	 * The device may come with contents: the model begins as what is there.
+	 */
+	model = mmap(NULL, dev_size, PROT_READ | PROT_WRITE,
+		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (model == MAP_FAILED)
 		die("no memory");
 	for (uint64_t pos = 0, n; pos < dev_size; pos += n) {
@@ -469,7 +516,8 @@ int main(int argc, char **argv)
 	if (image_path)
 		compare_all(image_path, 0, image_off);
 	close_dev();
-	printf("%s: %ju ops by %u, sector %ju, seed %ju: right, %.1f s\n", dev_path, (uintmax_t)(nr_ops * jobs), jobs,
-	       (uintmax_t)sector, (uintmax_t)seed, seconds() - t0);
+	printf("%s: %ju ops by %u, sector %ju, seed %ju: right, %.1f s\n",
+	       dev_path, (uintmax_t)(nr_ops * jobs), jobs, (uintmax_t)sector,
+	       (uintmax_t)seed, seconds() - t0);
 	return 0;
 }

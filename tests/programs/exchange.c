@@ -3,11 +3,12 @@
  * XFS_IOC_SWAPEXT as an image's owner may call it, and a look at the image as
  * xfs_scrub has it.
  *
- *   exchange PATH DONOR   says "open" when it has both, then exchanges their
- *                         blocks, and says "exchanged"
- *   exchange scrub PATH   looks at PATH's list of extents again and again, until
- *                         the end of its input; says "looking". It doesn't keep
- *                         PATH open
+ *   exchange PATH DONOR
+ *	says "open" when it has both, then exchanges their blocks, and says
+ *	"exchanged"
+ *   exchange scrub PATH
+ *	looks at PATH's list of extents again and again, until the end of its
+ *	input; says "looking". It doesn't keep PATH open
  */
 #include <fcntl.h>
 #include <linux/fs.h>

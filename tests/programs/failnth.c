@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * failnth FILE: each step of a device's life again and again, its Nth memory allocation failing, for N = 1, 2, 3, ... until
- * no allocation is left to fail (fault injection's /proc/thread-self/fail-nth). Errors are fine, as is success; what isn't
- * shows in the kernel's log. Needs failslab and fail_page_alloc set up to fail allocations that may sleep.
+ * failnth FILE: each step of a device's life again and again, its Nth memory
+ * allocation failing, for N = 1, 2, 3, ... until no allocation is left to fail
+ * (fault injection's /proc/thread-self/fail-nth). Errors are fine, as is
+ * success; what isn't shows in the kernel's log. Needs failslab and
+ * fail_page_alloc set up to fail allocations that may sleep.
  */
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -61,7 +63,9 @@ static int remove_it(void)
 
 static int configure(void)
 {
-	struct loop_config config = { .info.lo_flags = LO_FLAGS_DIRECT_IO | LO_FLAGS_PARTSCAN };
+	struct loop_config config = {
+		.info.lo_flags = LO_FLAGS_DIRECT_IO | LO_FLAGS_PARTSCAN,
+	};
 	int fd = open(file, O_RDWR | O_CLOEXEC), ret, e;
 
 	if (fd < 0)
@@ -158,7 +162,10 @@ static void settled(int (*again)(void), int e)
 		usleep(10000);
 }
 
-/* Both for real, before the next try: undo what may have worked, and bring back what it needs. */
+/*
+ * Both for real, before the next try: undo what may have worked, and bring back
+ * what it needs.
+ */
 static void prepare(const char *what)
 {
 	struct loop_info64 info;
@@ -174,7 +181,8 @@ static void prepare(const char *what)
 	if (!strcmp(what, "configure") || !strcmp(what, "remove")) {
 		ioctl(dev, LOOP_CLR_FD);
 		reopen();
-		for (int i = 0; i < 1000 && !ioctl(dev, LOOP_GET_STATUS64, &info); i++) {
+		for (int i = 0;
+		     i < 1000 && !ioctl(dev, LOOP_GET_STATUS64, &info); i++) {
 			usleep(10000);
 			reopen();
 		}
@@ -184,19 +192,33 @@ static void prepare(const char *what)
 		}
 		return;
 	}
-	for (int i = 0; i < 1000 && configure() && errno == EBUSY && ioctl(dev, LOOP_GET_STATUS64, &info); i++)
+	for (int i = 0; i < 1000; i++) {
+		if (!configure() || errno != EBUSY ||
+		    !ioctl(dev, LOOP_GET_STATUS64, &info))
+			break;
 		usleep(10000);
+	}
 }
 
-/* That the steps which must allocate do shows that failures are injected; others have nothing to allocate. */
+/*
+ * That the steps which must allocate do shows that failures are injected;
+ * others have nothing to allocate.
+ */
 static const struct {
 	const char *name;
 	int (*run)(void);
 	int allocates;
 } steps[] = {
-	{ "add", add, 1 },       { "configure", configure, 1 }, { "status", status, 0 }, { "sector", sector, 0 },
-	{ "direct", direct, 0 }, { "capacity", capacity, 0 },   { "scan", scan, 0 },     { "io", io, 1 },
-	{ "clear", clear, 0 },   { "remove", remove_it, 0 },
+	{ "add", add, 1 },
+	{ "configure", configure, 1 },
+	{ "status", status, 0 },
+	{ "sector", sector, 0 },
+	{ "direct", direct, 0 },
+	{ "capacity", capacity, 0 },
+	{ "scan", scan, 0 },
+	{ "io", io, 1 },
+	{ "clear", clear, 0 },
+	{ "remove", remove_it, 0 },
 };
 
 int main(int argc, char **argv)
@@ -209,10 +231,12 @@ int main(int argc, char **argv)
 	control = getenv("CTL");
 	if (!control)
 		control = "/dev/loop-control";
-	snprintf(path, sizeof(path), "%.*s%d", (int)(strrchr(control, '-') - control), control, number);
+	snprintf(path, sizeof(path), "%.*s%d",
+		 (int)(strrchr(control, '-') - control), control, number);
 	nth_fd = open("/proc/thread-self/fail-nth", O_RDWR | O_CLOEXEC);
 	if (nth_fd < 0)
-		die("/proc/thread-self/fail-nth: %s: this kernel has no fault injection", strerror(errno));
+		die("/proc/thread-self/fail-nth: %s: this kernel has no fault injection",
+		    strerror(errno));
 	for (i = 0; i < sizeof(steps) / sizeof(*steps); i++) {
 		unsigned int failed = 0, worked = 0;
 		int n;
@@ -228,8 +252,8 @@ int main(int argc, char **argv)
 			if (!disarm())
 				break;
 		}
-		printf("%-10s %4d allocations made to fail, one a time: %u errors, %u successes\n", steps[i].name, n - 1,
-		       failed, worked);
+		printf("%-10s %4d allocations made to fail, one a time: %u errors, %u successes\n",
+		       steps[i].name, n - 1, failed, worked);
 		fflush(stdout);
 		if (n == 1 && steps[i].allocates)
 			die("%s: nothing was injected", steps[i].name);

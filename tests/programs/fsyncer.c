@@ -2,14 +2,18 @@
 /*
  * A file system's user who remembers what it was promised.
  *
- *   fsyncer work DIR COUNT SEED [DM-NAME]   writes COUNT rounds of files; a round whose fsyncs have returned is marked in
- *                                           the log of the dm-log-writes device DM-NAME
- *   fsyncer check DIR ROUNDS SEED           everything of the first ROUNDS rounds is there and right
+ *   fsyncer work DIR COUNT SEED [DM-NAME]
+ *	writes COUNT rounds of files; a round whose fsyncs have returned is
+ *	marked in the log of the dm-log-writes device DM-NAME
+ *   fsyncer check DIR ROUNDS SEED
+ *	everything of the first ROUNDS rounds is there and right
  *
- * A round: two files of odd sizes written, one made durable by fsync, one by O_SYNC; a record in the file "rolling",
- * overwritten in place by RWF_DSYNC; a third file: fdatasync, a rename, the removal of an earlier round's third file, and
- * fsync of the folder; and on top of it files that are never synced and never checked, so that the file system always
- * has something that isn't durable yet.
+ * A round: two files of odd sizes written, one made durable by fsync, one by
+ * O_SYNC; a record in the file "rolling", overwritten in place by RWF_DSYNC; a
+ * third file: fdatasync, a rename, the removal of an earlier round's third
+ * file, and fsync of the folder; and on top of it files that are never synced
+ * and never checked, so that the file system always has something that isn't
+ * durable yet.
  */
 #include <fcntl.h>
 #include <linux/dm-ioctl.h>
@@ -34,7 +38,8 @@ static int at(int dir, const char *name, int flags)
 
 static size_t size_of(unsigned int round, unsigned int file)
 {
-	return 8 * (1 + mix(seed * 131 + round * 3 + file) % (file == 1 ? 500 : 12000));
+	return 8 * (1 + mix(seed * 131 + round * 3 + file) %
+				(file == 1 ? 500 : 12000));
 }
 
 static uint64_t seed_of(unsigned int round, unsigned int file)
@@ -59,7 +64,8 @@ static void mark(const char *dm, unsigned int round)
 		struct dm_ioctl io;
 		char room[1024];
 	} u = {};
-	struct dm_target_msg *msg = (struct dm_target_msg *)(u.room + sizeof(u.io));
+	struct dm_target_msg *msg =
+		(struct dm_target_msg *)(u.room + sizeof(u.io));
 	int ctl = open("/dev/mapper/control", O_RDWR | O_CLOEXEC);
 
 	if (ctl < 0)
@@ -109,11 +115,15 @@ static void work(int dir, unsigned int round)
 	close(fd);
 
 	fd = at(dir, "rolling", O_WRONLY);
-	if (pwritev2(fd, &iov, 1, 512 * (round % 8), RWF_DSYNC) != sizeof(record))
+	if (pwritev2(fd, &iov, 1, 512 * (round % 8), RWF_DSYNC) !=
+	    sizeof(record))
 		die("rolling: %s", strerror(errno));
 	close(fd);
 
-	/* Last: this rests on the journal's commit, behind which comes no flush. */
+	/*
+	 * Last: this rests on the journal's commit, behind which comes no
+	 * flush.
+	 */
 	snprintf(name, sizeof(name), "temporary.%u", round);
 	snprintf(to, sizeof(to), "c.%u", round);
 	fd = at(dir, name, O_CREAT | O_WRONLY);
@@ -129,7 +139,8 @@ static void work(int dir, unsigned int round)
 		die("fsync of the folder: %s", strerror(errno));
 }
 
-static void check_file(int dir, const char *kind, unsigned int round, unsigned int file)
+static void check_file(int dir, const char *kind, unsigned int round,
+		       unsigned int file)
 {
 	size_t len = size_of(round, file);
 	uint8_t *buf = aligned(len + 8);
@@ -141,9 +152,11 @@ static void check_file(int dir, const char *kind, unsigned int round, unsigned i
 	fd = at(dir, name, O_RDONLY);
 	n = read(fd, buf, len + 8);
 	if (n != (ssize_t)len)
-		die("%s: %zd bytes, must be %zu%s%s", name, n, len, n < 0 ? ": " : "", n < 0 ? strerror(errno) : "");
+		die("%s: %zd bytes, must be %zu%s%s", name, n, len,
+		    n < 0 ? ": " : "", n < 0 ? strerror(errno) : "");
 	if (check_pattern(buf, 0, len, seed_of(round, file)) >= 0)
-		die("%s: wrong from byte %jd on", name, (intmax_t)check_pattern(buf, 0, len, seed_of(round, file)));
+		die("%s: wrong from byte %jd on", name,
+		    (intmax_t)check_pattern(buf, 0, len, seed_of(round, file)));
 	close(fd);
 	free(buf);
 }
@@ -160,21 +173,24 @@ static void check(int dir, unsigned int rounds)
 		check_file(dir, "b", i, 1);
 		snprintf(name, sizeof(name), "c.%u", i);
 		if (i + KEPT <= rounds && !faccessat(dir, name, F_OK, 0))
-			die("%s: back again after its removal was made durable", name);
+			die("%s: back again after its removal was made durable",
+			    name);
 		/* The next round may have got as far as its removal. */
 		if (i + KEPT > rounds + 1)
 			check_file(dir, "c", i, 2);
 	}
 	fd = at(dir, "rolling", O_RDONLY);
 	for (i = 0; i < 8; i++) {
-		if (pread(fd, record, sizeof(record), 512 * i) != sizeof(record))
+		if (pread(fd, record, sizeof(record), 512 * i) !=
+		    sizeof(record))
 			die("rolling: %s", strerror(errno));
 		if (record[0] > newest)
 			newest = (unsigned int)record[0];
 	}
 	/* The round after the marked one may have begun. */
 	if (newest < rounds || newest > rounds + 1)
-		die("rolling: the newest record is of round %u, must be %u", newest, rounds);
+		die("rolling: the newest record is of round %u, must be %u",
+		    newest, rounds);
 	close(fd);
 }
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* hog SIZE: keep SIZE bytes of memory in use, every page of it again and again, until killed. */
+/*
+ * hog SIZE: keep SIZE bytes of memory in use, every page of it again and again,
+ * until killed.
+ */
 #include "common.h"
 
 int main(int argc, char **argv)

@@ -2,8 +2,10 @@
 /*
  * Run a command, and stop it before it opens a file.
  *
- *   holdopen PATH COMMAND [ARG]...    when it is about to open PATH for the first time, it says "held" on standard error,
- *                                     and lets it go on at the end of standard input. Ends as the command does.
+ *   holdopen PATH COMMAND [ARG]...
+ *	when it is about to open PATH for the first time, it says "held" on
+ *	standard error, and lets it go on at the end of standard input. Ends as
+ *	the command does.
  */
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -18,12 +20,16 @@ static int opens(pid_t pid, const char *path)
 	char name[4096] = "";
 	struct iovec to = { name, strlen(path) + 1 }, from;
 
-	if (ptrace(PTRACE_GET_SYSCALL_INFO, pid, (void *)sizeof(info), &info) < 0)
+	if (ptrace(PTRACE_GET_SYSCALL_INFO, pid, (void *)sizeof(info),
+		   &info) < 0)
 		die("ptrace: %s", strerror(errno));
 	if (info.op != PTRACE_SYSCALL_INFO_ENTRY || info.entry.nr != SYS_openat)
 		return 0;
-	from = (struct iovec){ (void *)(uintptr_t)info.entry.args[1], to.iov_len };
-	return process_vm_readv(pid, &to, 1, &from, 1, 0) == (ssize_t)to.iov_len && !strcmp(name, path);
+	from.iov_base = (void *)(uintptr_t)info.entry.args[1];
+	from.iov_len = to.iov_len;
+	return process_vm_readv(pid, &to, 1, &from, 1, 0) ==
+		       (ssize_t)to.iov_len &&
+	       !strcmp(name, path);
 }
 
 int main(int argc, char **argv)
@@ -42,12 +48,16 @@ int main(int argc, char **argv)
 	}
 	if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status))
 		die("%s doesn't begin", argv[2]);
-	ptrace(PTRACE_SETOPTIONS, pid, NULL, (void *)(PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL));
+	ptrace(PTRACE_SETOPTIONS, pid, NULL,
+	       (void *)(PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC |
+			PTRACE_O_EXITKILL));
 	for (sig = 0;;) {
-		if (ptrace(PTRACE_SYSCALL, pid, NULL, (void *)(intptr_t)sig) || waitpid(pid, &status, 0) != pid)
+		if (ptrace(PTRACE_SYSCALL, pid, NULL, (void *)(intptr_t)sig) ||
+		    waitpid(pid, &status, 0) != pid)
 			die("ptrace: %s", strerror(errno));
 		if (!WIFSTOPPED(status))
-			return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+			return WIFEXITED(status) ? WEXITSTATUS(status)
+						 : 128 + WTERMSIG(status);
 		sig = WSTOPSIG(status);
 		if (status >> 16)
 			sig = 0;

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Keep direct writes of a device in flight, remember what each block must hold, and see that it does.
+ * Keep direct writes of a device in flight, remember what each block must hold,
+ * and see that it does.
  *
- *   keeper write [-t THREADS] [-b BLOCK] [-o OFFSET] [-s SEED] [-e] -m MODEL DEVICE SIZE
- *       until SIGTERM, each thread in a part of its own; says "began" when all have written.
- *       Then it reads the device and compares. -e: errors are none of our business, nor is what it holds
+ *   keeper write [-t THREADS] [-b BLOCK] [-o OFFSET] [-s SEED] [-e]
+ *		-m MODEL DEVICE SIZE
+ *	until SIGTERM, each thread in a part of its own; says "began" when all
+ *	have written. Then it reads the device and compares. -e: errors are none
+ *	of our business, nor is what it holds
  *   keeper check [-b BLOCK] [-o OFFSET] [-s SEED] [-d] -m MODEL PATH SIZE
  *       that the file or device holds what the model says
  *
- * The model is a file: how often each block has been written. Wrong contents: exit status 4.
+ * The model is a file: how often each block has been written. Wrong contents:
+ * exit status 4.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -44,8 +48,11 @@ static void *writer(void *arg)
 		i = first + below(&r, n);
 		model[i]++;
 		fill_pattern(buf, off + i * block, block, seed_of(i));
-		if (pwrite(fd, buf, block, (off_t)(off + i * block)) != (ssize_t)block && !careless)
-			die("write at %ju: %s", (uintmax_t)(off + i * block), strerror(errno));
+		if (pwrite(fd, buf, block, (off_t)(off + i * block)) !=
+			    (ssize_t)block &&
+		    !careless)
+			die("write at %ju: %s", (uintmax_t)(off + i * block),
+			    strerror(errno));
 		done++;
 		if (!told)
 			begun++;
@@ -65,8 +72,10 @@ static int check(const char *path)
 
 		if (!model[i])
 			continue;
-		if (pread(fd, buf, block, (off_t)(off + i * block)) != (ssize_t)block)
-			die("%s: read at %ju: %s", path, (uintmax_t)(off + i * block), strerror(errno));
+		if (pread(fd, buf, block, (off_t)(off + i * block)) !=
+		    (ssize_t)block)
+			die("%s: read at %ju: %s", path,
+			    (uintmax_t)(off + i * block), strerror(errno));
 		bad = check_pattern(buf, off + i * block, block, seed_of(i));
 		if (bad >= 0) {
 			printf("%s: wrong at byte %jd\n", path, (intmax_t)bad);
@@ -124,10 +133,12 @@ int main(int argc, char **argv)
 	mfd = open(model_path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
 	if (mfd < 0 || ftruncate(mfd, (off_t)(size / block * sizeof(*model))))
 		die("%s: %s", model_path, strerror(errno));
-	model = mmap(NULL, size / block * sizeof(*model), PROT_READ | PROT_WRITE, MAP_SHARED, mfd, 0);
+	model = mmap(NULL, size / block * sizeof(*model),
+		     PROT_READ | PROT_WRITE, MAP_SHARED, mfd, 0);
 	if (model == MAP_FAILED)
 		die("%s: %s", model_path, strerror(errno));
-	fd = open(path, writes ? O_RDWR | O_DIRECT | O_CLOEXEC : O_RDONLY | O_CLOEXEC | direct);
+	fd = open(path, writes ? O_RDWR | O_DIRECT | O_CLOEXEC
+			       : O_RDONLY | O_CLOEXEC | direct);
 	if (fd < 0)
 		die("%s: %s", path, strerror(errno));
 	if (!writes)

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Read and replay the log of dm-log-writes, as the kernel's log-writes.rst and dm-log-writes.c describe it.
+ * Read and replay the log of dm-log-writes, as the kernel's log-writes.rst and
+ * dm-log-writes.c describe it.
  *
- *   logreplay list LOG                     every entry
- *   logreplay points LOG                   the flushes, FUA writes and marks: NUMBER KIND LAST-MARK
- *   logreplay run LOG TARGET FROM TO       entries FROM up to but not including TO
- *       -t SEED   and then, of the writes after TO and before the next flush, a part chosen by the seed: a disk may have
- *                 written any of its cache when the power fails
- *       -l N      lose every Nth write that is not FUA: what a driver does that doesn't flush (for the test of the test)
+ *   logreplay list LOG
+ *	every entry
+ *   logreplay points LOG
+ *	the flushes, FUA writes and marks: NUMBER KIND LAST-MARK
+ *   logreplay run LOG TARGET FROM TO
+ *	entries FROM up to but not including TO
+ *	-t SEED: and then, of the writes after TO and before the next flush, a
+ *	part chosen by the seed: a disk may have written any of its cache when
+ *	the power fails
+ *	-l N: lose every Nth write that is not FUA: what a driver does that
+ *	doesn't flush (for the test of the test)
  */
 #include <endian.h>
 #include <fcntl.h>
@@ -37,7 +43,8 @@ static void read_at(void *buf, size_t len, uint64_t pos)
 	ssize_t n = pread(log_fd, buf, len, (off_t)pos);
 
 	if (n != (ssize_t)len)
-		die("the log at byte %ju: %s", (uintmax_t)pos, n < 0 ? strerror(errno) : "it ends");
+		die("the log at byte %ju: %s", (uintmax_t)pos,
+		    n < 0 ? strerror(errno) : "it ends");
 }
 
 static void open_log(const char *path)
@@ -54,7 +61,10 @@ static void open_log(const char *path)
 		die("%s: not a log of dm-log-writes", path);
 }
 
-/* The entry at *pos, the byte where its data begins in @data; moves *pos to the next. */
+/*
+ * The entry at *pos, the byte where its data begins in @data; moves *pos to the
+ * next.
+ */
 static struct entry next(uint64_t *pos, uint64_t *data, char *mark)
 {
 	uint8_t buf[65536];
@@ -80,7 +90,8 @@ static struct entry next(uint64_t *pos, uint64_t *data, char *mark)
 
 static void apply(int target, const struct entry *e, uint64_t data)
 {
-	uint64_t len = e->nr_sectors * super.sectorsize, to = e->sector * super.sectorsize, off;
+	uint64_t len = e->nr_sectors * super.sectorsize,
+		 to = e->sector * super.sectorsize, off;
 	static uint8_t buf[1 << 20];
 
 	if (e->flags & MARK || !len)
@@ -89,7 +100,8 @@ static void apply(int target, const struct entry *e, uint64_t data)
 		uint64_t range[2] = { to, len };
 
 		if (ioctl(target, BLKZEROOUT, range))
-			die("zeroes at %ju: %s", (uintmax_t)to, strerror(errno));
+			die("zeroes at %ju: %s", (uintmax_t)to,
+			    strerror(errno));
 		return;
 	}
 	for (off = 0; off < len; off += sizeof(buf)) {
@@ -97,13 +109,16 @@ static void apply(int target, const struct entry *e, uint64_t data)
 
 		read_at(buf, n, data + off);
 		if (pwrite(target, buf, n, (off_t)(to + off)) != (ssize_t)n)
-			die("write of %zu at %ju: %s", n, (uintmax_t)(to + off), strerror(errno));
+			die("write of %zu at %ju: %s", n, (uintmax_t)(to + off),
+			    strerror(errno));
 	}
 }
 
-static int run(const char *path, uint64_t from, uint64_t to, int torn, uint64_t seed, uint64_t lose)
+static int run(const char *path, uint64_t from, uint64_t to, int torn,
+	       uint64_t seed, uint64_t lose)
 {
-	uint64_t pos = super.sectorsize, data, i, writes = 0, lost = 0, extra = 0;
+	uint64_t pos = super.sectorsize, data, i, writes = 0, lost = 0,
+		 extra = 0;
 	char mark[65536];
 	int target = open(path, O_RDWR | O_CLOEXEC);
 	struct rng r = { mix(seed) };
@@ -122,7 +137,8 @@ static int run(const char *path, uint64_t from, uint64_t to, int torn, uint64_t 
 				continue;
 			extra++;
 		}
-		if (lose && !(e.flags & (FUA | MARK)) && e.nr_sectors && !(++writes % lose)) {
+		if (lose && !(e.flags & (FUA | MARK)) && e.nr_sectors &&
+		    !(++writes % lose)) {
 			lost++;
 			continue;
 		}
@@ -151,13 +167,19 @@ static int list(int all)
 		if (e.flags & MARK && strcmp(mark, "dm-log-writes-end"))
 			memcpy(last, mark, sizeof(last));
 		if (all)
-			printf("%ju %ju+%ju%s%s%s%s%s%s\n", (uintmax_t)i, (uintmax_t)e.sector, (uintmax_t)e.nr_sectors,
-			       e.flags & FLUSH ? " flush" : "", e.flags & FUA ? " fua" : "",
-			       e.flags & DISCARD ? " discard" : "", e.flags & MARK ? " mark" : "",
-			       *mark ? " " : "", mark);
+			printf("%ju %ju+%ju%s%s%s%s%s%s\n", (uintmax_t)i,
+			       (uintmax_t)e.sector, (uintmax_t)e.nr_sectors,
+			       e.flags & FLUSH ? " flush" : "",
+			       e.flags & FUA ? " fua" : "",
+			       e.flags & DISCARD ? " discard" : "",
+			       e.flags & MARK ? " mark" : "", *mark ? " " : "",
+			       mark);
 		else if (e.flags & (FLUSH | FUA | MARK))
 			printf("%ju %s %s\n", (uintmax_t)i + 1,
-			       e.flags & MARK ? "mark" : e.flags & FLUSH ? "flush" : "fua", last);
+			       e.flags & MARK	 ? "mark"
+			       : e.flags & FLUSH ? "flush"
+						 : "fua",
+			       last);
 	}
 	return 0;
 }
@@ -191,5 +213,6 @@ int main(int argc, char **argv)
 		return list(0);
 	if (strcmp(argv[0], "run") || argc != 5)
 		die("logreplay [-t SEED] [-l N] list|points|run LOG [TARGET FROM TO]");
-	return run(argv[2], strtoull(argv[3], NULL, 0), strtoull(argv[4], NULL, 0), torn, seed, lose);
+	return run(argv[2], strtoull(argv[3], NULL, 0),
+		   strtoull(argv[4], NULL, 0), torn, seed, lose);
 }

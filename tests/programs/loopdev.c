@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Attach and detach loop devices of either driver with exactly the flags that a test wants.
- * The control node is $CTL, else /dev/floop-control if it is there, else /dev/loop-control.
+ * Attach and detach loop devices of either driver with exactly the flags that a
+ * test wants. The control node is $CTL, else /dev/floop-control if it is there,
+ * else /dev/loop-control.
  */
 #include <fcntl.h>
 #include <linux/loop.h>
@@ -28,7 +29,8 @@ static const char *control(void)
 
 	if (c && *c)
 		return c;
-	return access("/dev/floop-control", F_OK) ? "/dev/loop-control" : "/dev/floop-control";
+	return access("/dev/floop-control", F_OK) ? "/dev/loop-control"
+						  : "/dev/floop-control";
 }
 
 static void node(char *buf, size_t size, int n)
@@ -92,7 +94,8 @@ static int do_attach(int argc, char **argv)
 	ro = config.info.lo_flags & LO_FLAGS_READ_ONLY;
 	fd = xopen(argv[optind], ro ? O_RDONLY : O_RDWR);
 	config.fd = fd;
-	snprintf((char *)config.info.lo_file_name, LO_NAME_SIZE, "%s", argv[optind]);
+	snprintf((char *)config.info.lo_file_name, LO_NAME_SIZE, "%s",
+		 argv[optind]);
 	ctl = xopen(control(), O_RDWR);
 	for (tries = 0; tries < 1000; tries++) {
 		int free = n >= 0 ? n : ioctl(ctl, LOOP_CTL_GET_FREE);
@@ -102,7 +105,10 @@ static int do_attach(int argc, char **argv)
 		node(path, sizeof(path), free);
 		dev = open(path, (ro ? O_RDONLY : O_RDWR) | O_CLOEXEC);
 		if (dev < 0) {
-			/* devtmpfs, or the removal of the device by another, may be a moment behind */
+			/*
+			 * devtmpfs, or the removal of the device by another,
+			 * may be a moment behind
+			 */
 			if (errno != ENOENT && errno != ENXIO)
 				die("%s: %s", path, strerror(errno));
 			usleep(10000);
@@ -126,8 +132,9 @@ static int do_status(const char *path)
 
 	if (ioctl(fd, LOOP_GET_STATUS64, &info))
 		die("%s: LOOP_GET_STATUS64: %s", path, strerror(errno));
-	printf("number=%u flags=%u offset=%llu sizelimit=%llu file=%s\n", info.lo_number, info.lo_flags,
-	       info.lo_offset, info.lo_sizelimit, info.lo_file_name);
+	printf("number=%u flags=%u offset=%llu sizelimit=%llu file=%s\n",
+	       info.lo_number, info.lo_flags, info.lo_offset, info.lo_sizelimit,
+	       info.lo_file_name);
 	return 0;
 }
 
@@ -152,7 +159,10 @@ static int do_detach(const char *path, int wait)
 	if (ioctl(fd, LOOP_CLR_FD))
 		die("%s: LOOP_CLR_FD: %s", path, strerror(errno));
 	close(fd);
-	/* With others having it open, udev for one, it is detached when the last of them closes it. */
+	/*
+	 * With others having it open, udev for one, it is detached when the
+	 * last of them closes it.
+	 */
 	for (tries = 0; wait; tries++) {
 		int ret;
 
@@ -193,7 +203,8 @@ int main(int argc, char **argv)
 	if (argc < 3)
 		die("%s", usage);
 	if (!strcmp(verb, "detach"))
-		return strcmp(argv[2], "-l") ? do_detach(argv[2], 1) : do_detach(argv[3], 0);
+		return strcmp(argv[2], "-l") ? do_detach(argv[2], 1)
+					     : do_detach(argv[3], 0);
 	if (!strcmp(verb, "status"))
 		return do_status(argv[2]);
 	if (!strcmp(verb, "autoclear"))
@@ -201,7 +212,8 @@ int main(int argc, char **argv)
 	if (!strcmp(verb, "capacity"))
 		return simple(argv[2], LOOP_SET_CAPACITY, 0);
 	if (!strcmp(verb, "add")) {
-		printf("%d\n", simple(control(), LOOP_CTL_ADD, strtoul(argv[2], NULL, 0)));
+		printf("%d\n", simple(control(), LOOP_CTL_ADD,
+				      strtoul(argv[2], NULL, 0)));
 		return 0;
 	}
 	if (!strcmp(verb, "remove")) {
@@ -211,10 +223,12 @@ int main(int argc, char **argv)
 	if (argc < 4)
 		die("%s", usage);
 	if (!strcmp(verb, "direct"))
-		return simple(argv[2], LOOP_SET_DIRECT_IO, strtoul(argv[3], NULL, 0));
+		return simple(argv[2], LOOP_SET_DIRECT_IO,
+			      strtoul(argv[3], NULL, 0));
 	if (!strcmp(verb, "sector"))
 		return simple(argv[2], LOOP_SET_BLOCK_SIZE, bytes(argv[3]));
 	if (!strcmp(verb, "change"))
-		return simple(argv[2], LOOP_CHANGE_FD, (unsigned long)xopen(argv[3], O_RDWR));
+		return simple(argv[2], LOOP_CHANGE_FD,
+			      (unsigned long)xopen(argv[3], O_RDWR));
 	die("%s", usage);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * many COUNT DIR: attach COUNT images DIR/N.img (made sparse, 1 MiB) at once, use each, detach and remove them all.
- * Prints the seconds of each step and the memory that the devices take.
+ * many COUNT DIR: attach COUNT images DIR/N.img (made sparse, 1 MiB) at once,
+ * use each, detach and remove them all. Prints the seconds of each step and the
+ * memory that the devices take.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -47,11 +48,14 @@ static struct memory memory(void)
 	return m;
 }
 
-static void tell(const char *what, struct memory a, struct memory b, double count)
+static void tell(const char *what, struct memory a, struct memory b,
+		 double count)
 {
 	printf("  %-10s %7.1f KiB/device available, %6.1f slab (%6.1f unreclaimable), %5.1f kernel stacks, %5.1f percpu, %+ld processes\n",
-	       what, (double)(a.available - b.available) / count, (double)(b.slab - a.slab) / count,
-	       (double)(b.unreclaimable - a.unreclaimable) / count, (double)(b.kernel_stack - a.kernel_stack) / count,
+	       what, (double)(a.available - b.available) / count,
+	       (double)(b.slab - a.slab) / count,
+	       (double)(b.unreclaimable - a.unreclaimable) / count,
+	       (double)(b.kernel_stack - a.kernel_stack) / count,
 	       (double)(b.percpu - a.percpu) / count, b.threads - a.threads);
 }
 
@@ -102,9 +106,14 @@ int main(int argc, char **argv)
 	for (i = 0; i < count; i++) {
 		struct loop_config config = {};
 
-		snprintf(path, sizeof(path), "%.*s%d", (int)(strrchr(control, '-') - control), control, number[i]);
+		snprintf(path, sizeof(path), "%.*s%d",
+			 (int)(strrchr(control, '-') - control), control,
+			 number[i]);
 		for (j = 0; j < 500; j++) {
-			/* the node is made by devtmpfs, and may be a moment behind */
+			/*
+			 * the node is made by devtmpfs, and may be a moment
+			 * behind
+			 */
 			fd[i] = open(path, O_RDWR | O_CLOEXEC);
 			if (fd[i] >= 0 || errno != ENOENT)
 				break;
@@ -116,7 +125,8 @@ int main(int argc, char **argv)
 		img = open(path, O_RDWR | O_CLOEXEC);
 		config.fd = (uint32_t)img;
 		if (ioctl(fd[i], LOOP_CONFIGURE, &config))
-			die("LOOP_CONFIGURE of %d: %s", number[i], strerror(errno));
+			die("LOOP_CONFIGURE of %d: %s", number[i],
+			    strerror(errno));
 		close(img);
 	}
 	printf("  attached: %.2f s\n", seconds() - t);
@@ -138,7 +148,8 @@ int main(int argc, char **argv)
 	t = seconds();
 	for (i = 0; i < count; i++) {
 		if (ioctl(fd[i], LOOP_CLR_FD))
-			die("LOOP_CLR_FD of %d: %s", number[i], strerror(errno));
+			die("LOOP_CLR_FD of %d: %s", number[i],
+			    strerror(errno));
 		close(fd[i]);
 	}
 	printf("  detached: %.2f s\n", seconds() - t);
@@ -146,11 +157,14 @@ int main(int argc, char **argv)
 	t = seconds();
 	for (i = 0; i < count; i++) {
 		for (j = 0; j < 500; j++) {
-			/* udev may have it open, as it does after every change */
+			/*
+			 * udev may have it open, as it does after every change
+			 */
 			if (ioctl(ctl, LOOP_CTL_REMOVE, number[i]) >= 0)
 				break;
 			if (errno != EBUSY)
-				die("LOOP_CTL_REMOVE of %d: %s", number[i], strerror(errno));
+				die("LOOP_CTL_REMOVE of %d: %s", number[i],
+				    strerror(errno));
 			usleep(10000);
 		}
 		if (j == 500)
@@ -165,7 +179,8 @@ int main(int argc, char **argv)
 	for (i = 0; i < count; i++) {
 		snprintf(path, sizeof(path), "%s/%d.img", argv[2], i);
 		img = open(path, O_RDONLY | O_CLOEXEC);
-		if (pread(img, buf, 4096, 8192) != 4096 || check_pattern(buf, 0, 4096, (uint64_t)i + 7777777) >= 0)
+		if (pread(img, buf, 4096, 8192) != 4096 ||
+		    check_pattern(buf, 0, 4096, (uint64_t)i + 7777777) >= 0)
 			die("%s: not what was written", path);
 		close(img);
 		unlink(path);

@@ -2,11 +2,13 @@
 /*
  * Whoever asks not to wait is not made to wait.
  *
- *   nowait rwf DEVICE OPS     preadv2 and pwritev2 with RWF_NOWAIT: right data or EAGAIN, nothing else
+ *   nowait rwf DEVICE OPS
+ *	preadv2 and pwritev2 with RWF_NOWAIT: right data or EAGAIN, nothing else
  *   nowait ring DEVICE OPS DEPTH
- *       io_uring, whose submission asks for NOWAIT first: everything completes with right data. Prints how often the
- *       submitting thread went to sleep inside a submission and how many helper threads (iou-wrk) io_uring had to start
- *       because the device said EAGAIN or can't do NOWAIT at all.
+ *	io_uring, whose submission asks for NOWAIT first: everything completes
+ *	with right data. Prints how often the submitting thread went to sleep
+ *	inside a submission and how many helper threads (iou-wrk) io_uring had
+ *	to start because the device said EAGAIN or can't do NOWAIT at all.
  *
  * The device is overwritten.
  */
@@ -52,24 +54,27 @@ static int rwf(uint64_t ops)
 
 		if (writes) {
 			fill(iov.iov_base, b, i);
-			n = pwritev2(fd, &iov, 1, (off_t)(b * BLOCK), RWF_NOWAIT);
+			n = pwritev2(fd, &iov, 1, (off_t)(b * BLOCK),
+				     RWF_NOWAIT);
 		} else {
-			n = preadv2(fd, &iov, 1, (off_t)(b * BLOCK), RWF_NOWAIT);
+			n = preadv2(fd, &iov, 1, (off_t)(b * BLOCK),
+				    RWF_NOWAIT);
 		}
 		if (n < 0 && errno == EAGAIN) {
 			again++;
 			continue;
 		}
 		if (n != BLOCK)
-			die("%s of block %ju: %zd, %s", writes ? "write" : "read", (uintmax_t)b, n,
+			die("%s of block %ju: %zd, %s",
+			    writes ? "write" : "read", (uintmax_t)b, n,
 			    n < 0 ? strerror(errno) : "short");
 		if (writes)
 			version[b] = i;
 		else
 			must_be(iov.iov_base, b, version[b]);
 	}
-	printf("RWF_NOWAIT: %ju of %ju done, %ju EAGAIN\n", (uintmax_t)(ops - again), (uintmax_t)ops,
-	       (uintmax_t)again);
+	printf("RWF_NOWAIT: %ju of %ju done, %ju EAGAIN\n",
+	       (uintmax_t)(ops - again), (uintmax_t)ops, (uintmax_t)again);
 	/* A driver that always says EAGAIN does not do NOWAIT. */
 	return again * 2 > ops;
 }
@@ -90,11 +95,13 @@ static unsigned int helpers(void)
 		char path[300], name[32] = "";
 		int f;
 
-		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", e->d_name);
+		snprintf(path, sizeof(path), "/proc/self/task/%s/comm",
+			 e->d_name);
 		f = open(path, O_RDONLY);
 		if (f < 0)
 			continue;
-		if (read(f, name, sizeof(name) - 1) > 0 && !strncmp(name, "iou-wrk", 7))
+		if (read(f, name, sizeof(name) - 1) > 0 &&
+		    !strncmp(name, "iou-wrk", 7))
 			n++;
 		close(f);
 	}
@@ -124,10 +131,12 @@ static int ring(uint64_t ops, unsigned int depth)
 
 	if (r < 0)
 		die("io_uring_setup: %s", strerror(errno));
-	sq = mmap(NULL, p.sq_off.array + p.sq_entries * 4, PROT_READ | PROT_WRITE, MAP_SHARED, r, IORING_OFF_SQ_RING);
-	cq = mmap(NULL, p.cq_off.cqes + p.cq_entries * sizeof(*cqes), PROT_READ | PROT_WRITE, MAP_SHARED, r,
-		  IORING_OFF_CQ_RING);
-	sqes = mmap(NULL, p.sq_entries * sizeof(*sqes), PROT_READ | PROT_WRITE, MAP_SHARED, r, IORING_OFF_SQES);
+	sq = mmap(NULL, p.sq_off.array + p.sq_entries * 4,
+		  PROT_READ | PROT_WRITE, MAP_SHARED, r, IORING_OFF_SQ_RING);
+	cq = mmap(NULL, p.cq_off.cqes + p.cq_entries * sizeof(*cqes),
+		  PROT_READ | PROT_WRITE, MAP_SHARED, r, IORING_OFF_CQ_RING);
+	sqes = mmap(NULL, p.sq_entries * sizeof(*sqes), PROT_READ | PROT_WRITE,
+		    MAP_SHARED, r, IORING_OFF_SQES);
 	if (sq == MAP_FAILED || cq == MAP_FAILED || sqes == MAP_FAILED)
 		die("io_uring: mmap: %s", strerror(errno));
 	sq_tail = (unsigned int *)(sq + p.sq_off.tail);
@@ -152,14 +161,18 @@ static int ring(uint64_t ops, unsigned int depth)
 
 			if (s->busy)
 				continue;
-			/* Each slot has blocks of its own, so what a read must find is known. */
+			/*
+			 * Each slot has blocks of its own, so what a read must
+			 * find is known.
+			 */
 			s->block = below(&rng, blocks / depth) * depth + i;
 			s->writes = rnd(&rng) & 1;
 			s->version = s->writes ? begun + 1 : version[s->block];
 			if (s->writes)
 				fill(s->buf, s->block, s->version);
 			memset(e, 0, sizeof(*e));
-			e->opcode = s->writes ? IORING_OP_WRITE : IORING_OP_READ;
+			e->opcode = s->writes ? IORING_OP_WRITE
+					      : IORING_OP_READ;
 			e->fd = fd;
 			e->addr = (uintptr_t)s->buf;
 			e->len = BLOCK;
@@ -174,11 +187,13 @@ static int ring(uint64_t ops, unsigned int depth)
 		__atomic_store_n(sq_tail, tail, __ATOMIC_RELEASE);
 		if (todo) {
 			before = switches();
-			if (syscall(SYS_io_uring_enter, r, todo, 0, 0, NULL, 0) != (long)todo)
+			if (syscall(SYS_io_uring_enter, r, todo, 0, 0, NULL,
+				    0) != (long)todo)
 				die("io_uring_enter: %s", strerror(errno));
 			slept += switches() != before;
 		}
-		if (syscall(SYS_io_uring_enter, r, 0, 1, IORING_ENTER_GETEVENTS, NULL, 0) < 0)
+		if (syscall(SYS_io_uring_enter, r, 0, 1, IORING_ENTER_GETEVENTS,
+			    NULL, 0) < 0)
 			die("io_uring_enter: %s", strerror(errno));
 		head = *cq_head;
 		while (head != __atomic_load_n(cq_tail, __ATOMIC_ACQUIRE)) {
@@ -186,7 +201,9 @@ static int ring(uint64_t ops, unsigned int depth)
 			struct slot *s = &slots[c->user_data];
 
 			if (c->res != BLOCK)
-				die("%s of block %ju: %s", s->writes ? "write" : "read", (uintmax_t)s->block,
+				die("%s of block %ju: %s",
+				    s->writes ? "write" : "read",
+				    (uintmax_t)s->block,
 				    c->res < 0 ? strerror(-c->res) : "short");
 			if (s->writes)
 				version[s->block] = s->version;
@@ -203,7 +220,8 @@ static int ring(uint64_t ops, unsigned int depth)
 				most = n;
 		}
 	}
-	printf("ops=%ju depth=%u slept=%u helpers=%u\n", (uintmax_t)ops, depth, slept, most);
+	printf("ops=%ju depth=%u slept=%u helpers=%u\n", (uintmax_t)ops, depth,
+	       slept, most);
 	return 0;
 }
 

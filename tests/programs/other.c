@@ -1,29 +1,49 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What another process may do to a file that is an image, and no tool of the guest does so exactly.
+ * What another process may do to a file that is an image, and no tool of the
+ * guest does so exactly.
  *
- *   other truncate PATH SIZE       by path: truncate(2)
- *   other ftruncate FD SIZE        by a descriptor that it has inherited
- *   other punch FD POS LEN         a hole, the same way
- *   other write FD POS SEED LEN    a pattern, the same way
- *   other nonblock r|w|rw PATH     open with O_NONBLOCK, and close
- *   other handle PATH [POS LEN]    open by handle, punch a hole, and close
- *   other map PATH POS SEED LEN    write a pattern through a shared mapping, whose descriptor is closed;
- *                                  says "mapped", and unmaps it at the end of its input
- *   other fixed PATH               leave a descriptor in an io_uring and nowhere else; says "fixed", and ends with its input
- *   other poll DEVICE              submit a read that is to be polled for (io_uring), and don't; says "submitted", and
- *                                  ends with its input
- *   other copy FROM POS TO POS LEN copy_file_range(2)
+ *   other truncate PATH SIZE
+ *	by path: truncate(2)
+ *   other ftruncate FD SIZE
+ *	by a descriptor that it has inherited
+ *   other punch FD POS LEN
+ *	a hole, the same way
+ *   other write FD POS SEED LEN
+ *	a pattern, the same way
+ *   other nonblock r|w|rw PATH
+ *	open with O_NONBLOCK, and close
+ *   other handle PATH [POS LEN]
+ *	open by handle, punch a hole, and close
+ *   other map PATH POS SEED LEN
+ *	write a pattern through a shared mapping, whose descriptor is closed;
+ *	says "mapped", and unmaps it at the end of its input
+ *   other fixed PATH
+ *	leave a descriptor in an io_uring and nowhere else; says "fixed", and
+ *	ends with its input
+ *   other poll DEVICE
+ *	submit a read that is to be polled for (io_uring), and don't; says
+ *	"submitted", and ends with its input
+ *   other copy FROM POS TO POS LEN
+ *	copy_file_range(2)
  *   other splice FROM POS TO POS LEN, other sendfile FROM POS TO POS LEN
- *   other fallocate PATH MODE POS LEN  with the mode as a number
- *   other swap-boot PATH           EXT4_IOC_SWAP_BOOT: it changes places with the boot loader's inode
- *   other enforce PATH 0|1         users' quota in the file system of that device: turn enforcement off or on
- *   other socket PATH SIZE         leave a descriptor in a socket and nowhere else; says "sent". At the end
- *                                  of its input, take it out and truncate the file through it
- *   other aio PATH POS SEED LEN BLOCK  direct writes of a pattern, all of them in flight at once; says "submitted"
- *                                  before it waits for them
- *   other atomic PATH POS SEED LEN BLOCK  direct writes with RWF_ATOMIC, one after the other; says "open" before
- *   other flags PATH +|-XFLAGS     by path, with no descriptor of it: file_setattr(2)
+ *   other fallocate PATH MODE POS LEN
+ *	with the mode as a number
+ *   other swap-boot PATH
+ *	EXT4_IOC_SWAP_BOOT: it changes places with the boot loader's inode
+ *   other enforce PATH 0|1
+ *	users' quota in the file system of that device: turn enforcement off or
+ *	on
+ *   other socket PATH SIZE
+ *	leave a descriptor in a socket and nowhere else; says "sent". At the end
+ *	of its input, take it out and truncate the file through it
+ *   other aio PATH POS SEED LEN BLOCK
+ *	direct writes of a pattern, all of them in flight at once; says
+ *	"submitted" before it waits for them
+ *   other atomic PATH POS SEED LEN BLOCK
+ *	direct writes with RWF_ATOMIC, one after the other; says "open" before
+ *   other flags PATH +|-XFLAGS
+ *	by path, with no descriptor of it: file_setattr(2)
  */
 #include <fcntl.h>
 #include <linux/aio_abi.h>
@@ -73,12 +93,16 @@ static void wait_for_end_of_input(const char *say)
 
 static int flags_of(const char *how)
 {
-	return !strcmp(how, "r") ? O_RDONLY : !strcmp(how, "w") ? O_WRONLY : O_RDWR;
+	return !strcmp(how, "r")   ? O_RDONLY
+	       : !strcmp(how, "w") ? O_WRONLY
+				   : O_RDWR;
 }
 
 static void punch(int fd, uint64_t pos, uint64_t len)
 {
-	must(!fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)pos, (off_t)len), "fallocate");
+	must(!fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			(off_t)pos, (off_t)len),
+	     "fallocate");
 }
 
 static void do_handle(const char *path, int argc, char **argv)
@@ -88,7 +112,8 @@ static void do_handle(const char *path, int argc, char **argv)
 	int mount, dirfd, fd;
 
 	h->handle_bytes = MAX_HANDLE_SZ;
-	must(!name_to_handle_at(AT_FDCWD, path, h, &mount, 0), "name_to_handle_at");
+	must(!name_to_handle_at(AT_FDCWD, path, h, &mount, 0),
+	     "name_to_handle_at");
 	snprintf(dir, sizeof(dir), "%s", path);
 	*strrchr(dir, '/') = '\0';
 	dirfd = open(dir, O_RDONLY | O_DIRECTORY);
@@ -143,11 +168,14 @@ static void do_socket(const char *path, uint64_t size)
 static void do_fixed(const char *path)
 {
 	struct io_uring_params params = {};
-	int ring = (int)syscall(SYS_io_uring_setup, 4, &params), fd = open(path, O_RDWR);
+	int ring = (int)syscall(SYS_io_uring_setup, 4, &params),
+	    fd = open(path, O_RDWR);
 
 	must(ring >= 0, "io_uring_setup");
 	must(fd >= 0, path);
-	must(!syscall(SYS_io_uring_register, ring, IORING_REGISTER_FILES, &fd, 1), "io_uring_register");
+	must(!syscall(SYS_io_uring_register, ring, IORING_REGISTER_FILES, &fd,
+		      1),
+	     "io_uring_register");
 	close(fd);
 	wait_for_end_of_input("fixed");
 }
@@ -185,9 +213,11 @@ static void do_transfer(const char *how, char **argv)
 		} else if (!strcmp(how, "sendfile")) {
 			n = sendfile(out, in, &from, left);
 		} else {
-			n = splice(in, &from, ends[1], NULL, left < 65536 ? left : 65536, 0);
+			n = splice(in, &from, ends[1], NULL,
+				   left < 65536 ? left : 65536, 0);
 			must(n > 0, "splice into a pipe");
-			must(splice(ends[0], NULL, out, &to, (size_t)n, 0) == n, "splice out of it");
+			must(splice(ends[0], NULL, out, &to, (size_t)n, 0) == n,
+			     "splice out of it");
 		}
 		must(n > 0, how);
 		left -= (size_t)n;
@@ -198,12 +228,15 @@ static void do_enforce(const char *device, int on)
 {
 	unsigned int flags = FS_QUOTA_UDQ_ENFD;
 
-	must(!quotactl(QCMD(on ? Q_XQUOTAON : Q_XQUOTAOFF, USRQUOTA), device, 0, (void *)&flags), "quotactl");
+	must(!quotactl(QCMD(on ? Q_XQUOTAON : Q_XQUOTAOFF, USRQUOTA), device, 0,
+		       (void *)&flags),
+	     "quotactl");
 }
 
 static void do_aio(const char *path, char **argv)
 {
-	uint64_t pos = bytes(argv[0]), len = bytes(argv[2]), block = bytes(argv[3]), n = len / block, i;
+	uint64_t pos = bytes(argv[0]), len = bytes(argv[2]),
+		 block = bytes(argv[3]), n = len / block, i;
 	int fd = open(path, O_WRONLY | O_DIRECT);
 	struct iocb *iocbs = calloc(n, sizeof(*iocbs)), *iocb;
 	struct io_event *events = calloc(n, sizeof(*events));
@@ -220,19 +253,23 @@ static void do_aio(const char *path, char **argv)
 		iocb->aio_buf = (uintptr_t)(buf + i * block);
 		iocb->aio_nbytes = block;
 		iocb->aio_offset = (int64_t)(pos + i * block);
-		must(syscall(SYS_io_submit, context, 1, &iocb) == 1, "io_submit");
+		must(syscall(SYS_io_submit, context, 1, &iocb) == 1,
+		     "io_submit");
 	}
 	puts("submitted");
 	fflush(stdout);
-	must(syscall(SYS_io_getevents, context, n, n, events, NULL) == (long)n, "io_getevents");
+	must(syscall(SYS_io_getevents, context, n, n, events, NULL) == (long)n,
+	     "io_getevents");
 	for (i = 0; i < n; i++)
 		if (events[i].res != (int64_t)block)
-			die("%s: a write ended with %jd", path, (intmax_t)events[i].res);
+			die("%s: a write ended with %jd", path,
+			    (intmax_t)events[i].res);
 }
 
 static void do_atomic(const char *path, char **argv)
 {
-	uint64_t pos = bytes(argv[0]), len = bytes(argv[2]), block = bytes(argv[3]), done;
+	uint64_t pos = bytes(argv[0]), len = bytes(argv[2]),
+		 block = bytes(argv[3]), done;
 	int fd = open(path, O_WRONLY | O_DIRECT);
 	uint8_t *buf = aligned(len);
 	struct iovec iov;
@@ -244,7 +281,9 @@ static void do_atomic(const char *path, char **argv)
 	for (done = 0; done < len; done += block) {
 		iov.iov_base = buf + done;
 		iov.iov_len = block;
-		must(pwritev2(fd, &iov, 1, (off_t)(pos + done), RWF_ATOMIC) == (ssize_t)block, "pwritev2");
+		must(pwritev2(fd, &iov, 1, (off_t)(pos + done), RWF_ATOMIC) ==
+			     (ssize_t)block,
+		     "pwritev2");
 	}
 }
 
@@ -253,9 +292,11 @@ static void do_flags(const char *path, const char *change)
 	struct attributes a = {};
 	uint64_t flags = bytes(change + 1);
 
-	must(!syscall(SYS_file_getattr, AT_FDCWD, path, &a, sizeof(a), 0), "file_getattr");
+	must(!syscall(SYS_file_getattr, AT_FDCWD, path, &a, sizeof(a), 0),
+	     "file_getattr");
 	a.xflags = *change == '+' ? a.xflags | flags : a.xflags & ~flags;
-	must(!syscall(SYS_file_setattr, AT_FDCWD, path, &a, sizeof(a), 0), "file_setattr");
+	must(!syscall(SYS_file_setattr, AT_FDCWD, path, &a, sizeof(a), 0),
+	     "file_setattr");
 }
 
 int main(int argc, char **argv)
@@ -265,7 +306,8 @@ int main(int argc, char **argv)
 	if (argc == 4 && !strcmp(verb, "truncate")) {
 		must(!truncate(argv[2], (off_t)bytes(argv[3])), argv[2]);
 	} else if (argc == 4 && !strcmp(verb, "ftruncate")) {
-		must(!ftruncate(atoi(argv[2]), (off_t)bytes(argv[3])), "ftruncate");
+		must(!ftruncate(atoi(argv[2]), (off_t)bytes(argv[3])),
+		     "ftruncate");
 	} else if (argc == 5 && !strcmp(verb, "punch")) {
 		punch(atoi(argv[2]), bytes(argv[3]), bytes(argv[4]));
 	} else if (argc == 6 && !strcmp(verb, "write")) {
@@ -273,9 +315,12 @@ int main(int argc, char **argv)
 		void *buf = aligned(len);
 
 		fill_pattern(buf, pos, len, bytes(argv[4]));
-		must(pwrite(atoi(argv[2]), buf, len, (off_t)pos) == (ssize_t)len, "pwrite");
+		must(pwrite(atoi(argv[2]), buf, len, (off_t)pos) ==
+			     (ssize_t)len,
+		     "pwrite");
 	} else if (argc == 4 && !strcmp(verb, "nonblock")) {
-		must(open(argv[3], flags_of(argv[2]) | O_NONBLOCK) >= 0, argv[3]);
+		must(open(argv[3], flags_of(argv[2]) | O_NONBLOCK) >= 0,
+		     argv[3]);
 	} else if (argc >= 3 && !strcmp(verb, "handle")) {
 		do_handle(argv[2], argc - 3, argv + 3);
 	} else if (argc == 6 && !strcmp(verb, "map")) {
@@ -286,13 +331,17 @@ int main(int argc, char **argv)
 		do_fixed(argv[2]);
 	} else if (argc == 3 && !strcmp(verb, "poll")) {
 		do_poll(argv[2]);
-	} else if (argc == 7 && (!strcmp(verb, "copy") || !strcmp(verb, "sendfile") || !strcmp(verb, "splice"))) {
+	} else if (argc == 7 &&
+		   (!strcmp(verb, "copy") || !strcmp(verb, "sendfile") ||
+		    !strcmp(verb, "splice"))) {
 		do_transfer(verb, argv + 2);
 	} else if (argc == 6 && !strcmp(verb, "fallocate")) {
 		int fd = open(argv[2], O_RDWR);
 
 		must(fd >= 0, argv[2]);
-		must(!fallocate(fd, (int)bytes(argv[3]), (off_t)bytes(argv[4]), (off_t)bytes(argv[5])), "fallocate");
+		must(!fallocate(fd, (int)bytes(argv[3]), (off_t)bytes(argv[4]),
+				(off_t)bytes(argv[5])),
+		     "fallocate");
 	} else if (argc == 3 && !strcmp(verb, "swap-boot")) {
 		int fd = open(argv[2], O_RDWR);
 

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Write a file or a device with contents that follow from a seed, or check them.
+ * Write a file or a device with contents that follow from a seed, or check
+ * them.
  *
- *   pattern write|check [-d] [-a] [-n] [-q] [-b BLOCK] [-k STEP] [-s SEED] [-o OFFSET] PATH SIZE
+ *   pattern write|check [-d] [-a] [-n] [-q] [-b BLOCK] [-k STEP]
+ *		[-s SEED] [-o OFFSET] PATH SIZE
  *
- * -d direct; -a every write durable at once (O_DSYNC); -n no fsync at the end; -q prints no speed; -k: from one block to the
- * next, for holes in between.
- * Prints speed and the longest that one call took. An error ends it: it prints "ENOSPC write 4096" (errno, call,
- * where) and the exit status is 3. Contents that are wrong: exit status 4.
+ * -d direct; -a every write durable at once (O_DSYNC); -n no fsync at the end;
+ * -q prints no speed; -k: from one block to the next, for holes in between.
+ *
+ * Prints speed and the longest that one call took. An error ends it: it prints
+ * "ENOSPC write 4096" (errno, call, where) and the exit status is 3. Contents
+ * that are wrong: exit status 4.
  */
 #include <fcntl.h>
 
@@ -97,7 +101,9 @@ int main(int argc, char **argv)
 	if (!step)
 		step = block;
 	buf = aligned(block);
-	fd = open(path, (writes ? O_RDWR | O_CREAT : O_RDONLY) | flags | O_CLOEXEC, 0644);
+	fd = open(path,
+		  (writes ? O_RDWR | O_CREAT : O_RDONLY) | flags | O_CLOEXEC,
+		  0644);
 	if (fd < 0)
 		failed("open", 0);
 	t0 = seconds();
@@ -140,7 +146,8 @@ int main(int argc, char **argv)
 		failed("close", pos);
 	if (quiet)
 		return 0;
-	printf("%s %s: %.1f MiB, %.1f MiB/s, longest call %.0f ms", verb, path, (double)size / (1 << 20),
+	printf("%s %s: %.1f MiB, %.1f MiB/s, longest call %.0f ms", verb, path,
+	       (double)size / (1 << 20),
 	       (double)size / (1 << 20) / (seconds() - t0), longest * 1e3);
 	if (writes && sync)
 		printf(", fsync %.0f ms", (seconds() - end) * 1e3);

@@ -2,10 +2,12 @@
 /*
  * An LSM that refuses leases, by BPF: as long as this runs.
  *
- *   refuse      half of the leases that are asked for, by whomever, and each that
- *               is to be given up by somebody who asks (vfs_setlease(F_UNLCK));
- *               says "refusing", and goes on until it is killed
- *   refuse -q   can it be had? Not without CONFIG_BPF_LSM and "bpf" in lsm=
+ *   refuse
+ *	half of the leases that are asked for, by whomever, and each that is to
+ *	be given up by somebody who asks (vfs_setlease(F_UNLCK)); says
+ *	"refusing", and goes on until it is killed
+ *   refuse -q
+ *	can it be had? Not without CONFIG_BPF_LSM and "bpf" in lsm=
  *
  * What udev and the like lock with flock(2) or fcntl(2) is left alone: the
  * program looks at who asks, and refuses "stress" and kernel workers only.
@@ -111,7 +113,7 @@ static long bpf(int cmd, union bpf_attr *attr)
 	  .off = (_off), .imm = (_imm) }
 #define JUMP(_op, _reg, _imm, _off) \
 	INSN(BPF_JMP | (_op) | BPF_K, _reg, 0, _off, _imm)
-#define MOVE(_reg, _imm)	INSN(BPF_ALU64 | BPF_MOV | BPF_K, _reg, 0, 0, _imm)
+#define MOVE(_reg, _imm) INSN(BPF_ALU64 | BPF_MOV | BPF_K, _reg, 0, 0, _imm)
 #define CALL(_what)		INSN(BPF_JMP | BPF_CALL, 0, 0, 0, _what)
 
 /* The first four bytes of a name, as a number */
@@ -176,7 +178,9 @@ static int has_lsm(void)
 	return !!strstr(list, "bpf");
 }
 
-/* What is refused to "stress" is refused to us by that name, and not by ours. */
+/*
+ * What is refused to "stress" is refused to us by that name, and not by ours.
+ */
 static void see_it_refuse(void)
 {
 	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);

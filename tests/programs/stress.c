@@ -2,22 +2,25 @@
 /*
  * Everything at once on the same few devices.
  *
- *   stress [-t SECONDS] [-s SEED] [-d DEVICES] [-p PROCESSES-OF-A-KIND] [-b BASE] [-m EPOCHS] DIR
+ *   stress [-t SECONDS] [-s SEED] [-d DEVICES] [-p PROCESSES-OF-A-KIND]
+ *		[-b BASE] [-m EPOCHS] DIR
  *
- * Processes of every kind below attach, detach, configure, open, scan, resize and use the devices BASE... of the driver
- * whose control node is $CTL, on images in DIR, each without a look at what the others do. Every call may fail, but only
- * in the ways that its list has; an errno that nobody should ever get ends the run. That nothing hangs is seen from all
- * processes coming to their end.
+ * Processes of every kind below attach, detach, configure, open, scan, resize
+ * and use the devices BASE... of the driver whose control node is $CTL, on
+ * images in DIR, each without a look at what the others do. Every call may
+ * fail, but only in the ways that its list has; an errno that nobody should
+ * ever get ends the run. That nothing hangs is seen from all processes coming
+ * to their end.
  *
  * -m: the images are mapped (the module's parameter says so), and their owner
- * does to them what ends an epoch: opens in every mode, changes of size, blocks,
- * flags and attributes, leases of its own. For a while in every three seconds
- * all of that rests, so that there are epochs to break. Each process comes back
- * after a while as somebody else: root; a user in the group of the nodes, who
- * owns the images; that user as root of a user namespace, who has no more of the
- * devices than the descriptors that a process outside hands in; and root with
- * few capabilities, CAP_LEASE not among them. Fewer than EPOCHS epochs begun and
- * broken, or a call that never succeeded, fail the run.
+ * does to them what ends an epoch: opens in every mode, changes of size,
+ * blocks, flags and attributes, leases of its own. For a while in every three
+ * seconds all of that rests, so that there are epochs to break. Each process
+ * comes back after a while as somebody else: root; a user in the group of the
+ * nodes, who owns the images; that user as root of a user namespace, who has no
+ * more of the devices than the descriptors that a process outside hands in; and
+ * root with few capabilities, CAP_LEASE not among them. Fewer than EPOCHS
+ * epochs begun and broken, or a call that never succeeded, fail the run.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -59,31 +62,117 @@ struct count {
 	uint64_t ok, failed, by_errno[160];
 };
 
-static struct count *counts;	/* one per kind of call, shared by all processes */
+static struct count *counts; /* one per kind of call, shared by all processes */
 
 enum call {
-	ADD, REMOVE, GET_FREE, OPEN, OPEN_EXCL, CONFIGURE, SET_FD, CLR_FD, SET_STATUS, GET_STATUS, CHANGE_FD,
-	SET_CAPACITY, SET_DIRECT_IO, SET_BLOCK_SIZE, RRPART, READ, WRITE, FSYNC, DISCARD, ZEROOUT, FLSBUF, MMAP,
-	TRUNCATE, IMAGE_WRITE, IMAGE_PUNCH, SYSFS, UEVENT, QUEUE,
+	ADD,
+	REMOVE,
+	GET_FREE,
+	OPEN,
+	OPEN_EXCL,
+	CONFIGURE,
+	SET_FD,
+	CLR_FD,
+	SET_STATUS,
+	GET_STATUS,
+	CHANGE_FD,
+	SET_CAPACITY,
+	SET_DIRECT_IO,
+	SET_BLOCK_SIZE,
+	RRPART,
+	READ,
+	WRITE,
+	FSYNC,
+	DISCARD,
+	ZEROOUT,
+	FLSBUF,
+	MMAP,
+	TRUNCATE,
+	IMAGE_WRITE,
+	IMAGE_PUNCH,
+	SYSFS,
+	UEVENT,
+	QUEUE,
 	/* with -m only */
-	MAPPING, DIRECT_READ, DIRECT_WRITE, ASYNC, IMAGE_R, IMAGE_W, IMAGE_RW,
-	IMAGE_NEITHER, IMAGE_NONBLOCK, IMAGE_READ, IMAGE_MMAP, CUT, GROW, RESIZED,
-	CHMOD, UTIMES, SETXATTR, CHATTR, SETATTR, LEASE, CLONE, DEDUPE, RENEW,
-	NAMESPACE, NR_CALLS
+	MAPPING,
+	DIRECT_READ,
+	DIRECT_WRITE,
+	ASYNC,
+	IMAGE_R,
+	IMAGE_W,
+	IMAGE_RW,
+	IMAGE_NEITHER,
+	IMAGE_NONBLOCK,
+	IMAGE_READ,
+	IMAGE_MMAP,
+	CUT,
+	GROW,
+	RESIZED,
+	CHMOD,
+	UTIMES,
+	SETXATTR,
+	CHATTR,
+	SETATTR,
+	LEASE,
+	CLONE,
+	DEDUPE,
+	RENEW,
+	NAMESPACE,
+	NR_CALLS
 };
 
-static const char * const names[NR_CALLS] = {
-	"LOOP_CTL_ADD", "LOOP_CTL_REMOVE", "LOOP_CTL_GET_FREE", "open", "open O_EXCL", "LOOP_CONFIGURE", "LOOP_SET_FD",
-	"LOOP_CLR_FD", "LOOP_SET_STATUS64", "LOOP_GET_STATUS64", "LOOP_CHANGE_FD", "LOOP_SET_CAPACITY",
-	"LOOP_SET_DIRECT_IO", "LOOP_SET_BLOCK_SIZE", "BLKRRPART", "read", "write", "fsync", "BLKDISCARD", "BLKZEROOUT",
-	"BLKFLSBUF", "mmap", "truncate of the image", "write to the image", "hole in the image", "sysfs", "uevent",
+static const char *const names[NR_CALLS] = {
+	"LOOP_CTL_ADD",
+	"LOOP_CTL_REMOVE",
+	"LOOP_CTL_GET_FREE",
+	"open",
+	"open O_EXCL",
+	"LOOP_CONFIGURE",
+	"LOOP_SET_FD",
+	"LOOP_CLR_FD",
+	"LOOP_SET_STATUS64",
+	"LOOP_GET_STATUS64",
+	"LOOP_CHANGE_FD",
+	"LOOP_SET_CAPACITY",
+	"LOOP_SET_DIRECT_IO",
+	"LOOP_SET_BLOCK_SIZE",
+	"BLKRRPART",
+	"read",
+	"write",
+	"fsync",
+	"BLKDISCARD",
+	"BLKZEROOUT",
+	"BLKFLSBUF",
+	"mmap",
+	"truncate of the image",
+	"write to the image",
+	"hole in the image",
+	"sysfs",
+	"uevent",
 	"queue attribute",
-	"loop/mapping", "direct read", "direct write", "asynchronous I/O",
-	"image, to read", "image, to write", "image, for both",
-	"image, for neither", "image, O_NONBLOCK", "read of the image",
-	"mmap of the image", "truncate, shorter", "truncate, longer",
-	"capacity afterwards", "chmod", "utimes", "setxattr", "chattr",
-	"file_setattr", "F_SETLEASE", "FICLONE", "FIDEDUPERANGE", "a new image",
+	"loop/mapping",
+	"direct read",
+	"direct write",
+	"asynchronous I/O",
+	"image, to read",
+	"image, to write",
+	"image, for both",
+	"image, for neither",
+	"image, O_NONBLOCK",
+	"read of the image",
+	"mmap of the image",
+	"truncate, shorter",
+	"truncate, longer",
+	"capacity afterwards",
+	"chmod",
+	"utimes",
+	"setxattr",
+	"chattr",
+	"file_setattr",
+	"F_SETLEASE",
+	"FICLONE",
+	"FIDEDUPERANGE",
+	"a new image",
 	"a user namespace",
 };
 
@@ -123,8 +212,14 @@ static int over(void)
 	return !epochs || seen->enough || now > end + 10 * (end - begin);
 }
 
-/* None of these makes sense from any of the calls above, whatever the others do meanwhile. */
-static const int never[] = { EFAULT, ENOSYS, EBADF, EDEADLK, ENOTTY, EOVERFLOW, ECHILD, ESRCH, EDOM, ENOTEMPTY };
+/*
+ * None of these makes sense from any of the calls above, whatever the others do
+ * meanwhile.
+ */
+static const int never[] = {
+	EFAULT, ENOSYS, EBADF, EDEADLK, ENOTTY, EOVERFLOW, ECHILD, ESRCH, EDOM,
+	ENOTEMPTY,
+};
 
 static int note(enum call c, long ret)
 {
@@ -138,12 +233,17 @@ static int note(enum call c, long ret)
 	__atomic_add_fetch(&counts[c].failed, 1, __ATOMIC_RELAXED);
 	if (e < 160)
 		__atomic_add_fetch(&counts[c].by_errno[e], 1, __ATOMIC_RELAXED);
-	/* 7.x, bio_iov_iter_align_down(): the sectors have become larger than the I/O since its size was found right. */
-	if (e == EFAULT && (c == READ || c == WRITE || c == DIRECT_READ || c == DIRECT_WRITE))
+	/*
+	 * 7.x, bio_iov_iter_align_down(): the sectors have become larger than
+	 * the I/O since its size was found right.
+	 */
+	if (e == EFAULT &&
+	    (c == READ || c == WRITE || c == DIRECT_READ || c == DIRECT_WRITE))
 		return -1;
 	for (i = 0; i < sizeof(never) / sizeof(*never); i++)
 		if (e == never[i])
-			die("%s: %s: nothing should ever give this", names[c], strerror(e));
+			die("%s: %s: nothing should ever give this", names[c],
+			    strerror(e));
 	errno = e;
 	return -1;
 }
@@ -257,9 +357,9 @@ static int open_dev_n(unsigned int n, int flags)
 }
 
 /*
- * With -m: which image a device is to have, and whether read-only. Most have one
- * of their own; the last ones share with the first. Those of the read-only ones
- * keep their size, so that LOOP_CHANGE_FD can succeed.
+ * With -m: which image a device is to have, and whether read-only. Most have
+ * one of their own; the last ones share with the first. Those of the read-only
+ * ones keep their size, so that LOOP_CHANGE_FD can succeed.
  */
 static unsigned int image_of(unsigned int dev)
 {
@@ -320,14 +420,16 @@ static void configure(void)
 	if (fd < 0)
 		return;
 	if (epochs)
-		img = open_image_n(image_of(which), is_reader(which) ? O_RDONLY : O_RDWR);
+		img = open_image_n(image_of(which),
+				   is_reader(which) ? O_RDONLY : O_RDWR);
 	else
 		img = open_image(below(&r, 6) ? O_RDWR : O_RDONLY);
 	if (img >= 0) {
 		config.fd = (uint32_t)img;
 		config.block_size = sizes[below(&r, 6)];
 		config.info.lo_offset = below(&r, 4) ? 0 : below(&r, 16) * 512;
-		config.info.lo_sizelimit = below(&r, 4) ? 0 : below(&r, IMAGE_SIZE);
+		config.info.lo_sizelimit = below(&r, 4) ? 0
+							: below(&r, IMAGE_SIZE);
 		if (epochs && below(&r, 8)) {
 			config.info.lo_offset = 0;
 			config.info.lo_sizelimit = 0;
@@ -365,7 +467,9 @@ static void detach(void)
 
 static void tweak(void)
 {
-	static const unsigned int sizes[] = { 512, 1024, 2048, 4096, 8192, 65536, 3, 0 };
+	static const unsigned int sizes[] = {
+		512, 1024, 2048, 4096, 8192, 65536, 3, 0,
+	};
 	int fd = open_dev(O_RDWR), img;
 	struct loop_info64 info;
 
@@ -373,10 +477,12 @@ static void tweak(void)
 		return;
 	switch (below(&r, 7)) {
 	case 0:
-		note(SET_BLOCK_SIZE, ioctl(fd, LOOP_SET_BLOCK_SIZE, sizes[below(&r, 8)]));
+		note(SET_BLOCK_SIZE,
+		     ioctl(fd, LOOP_SET_BLOCK_SIZE, sizes[below(&r, 8)]));
 		break;
 	case 1:
-		note(SET_DIRECT_IO, ioctl(fd, LOOP_SET_DIRECT_IO, below(&r, 2)));
+		note(SET_DIRECT_IO,
+		     ioctl(fd, LOOP_SET_DIRECT_IO, below(&r, 2)));
 		break;
 	case 2:
 		if (note(GET_STATUS, ioctl(fd, LOOP_GET_STATUS64, &info)) < 0)
@@ -421,7 +527,8 @@ static void resize(void)
 
 	if (img < 0)
 		return;
-	note(TRUNCATE, ftruncate(img, (off_t)(IMAGE_SIZE / 2 + below(&r, IMAGE_SIZE))));
+	note(TRUNCATE,
+	     ftruncate(img, (off_t)(IMAGE_SIZE / 2 + below(&r, IMAGE_SIZE))));
 	close(img);
 	fd = open_dev(O_RDWR);
 	if (fd < 0)
@@ -436,7 +543,8 @@ static void opener(void)
 	int fds[4], i, n = 1 + (int)below(&r, 4);
 
 	for (i = 0; i < n; i++)
-		fds[i] = open_dev((below(&r, 3) ? O_RDONLY : O_RDWR) | (below(&r, 5) ? 0 : O_EXCL) |
+		fds[i] = open_dev((below(&r, 3) ? O_RDONLY : O_RDWR) |
+				  (below(&r, 5) ? 0 : O_EXCL) |
 				  (below(&r, 5) ? 0 : O_DIRECT));
 	for (i = 0; i < n; i++)
 		if (fds[i] >= 0)
@@ -455,7 +563,8 @@ static void scanner(void)
 		close(fd);
 	}
 	/* /dev/XXX-control: the disks are XXXn */
-	sys_path(path, sizeof(path), (unsigned int)below(&r, devices), "uevent");
+	sys_path(path, sizeof(path), (unsigned int)below(&r, devices),
+		 "uevent");
 	fd = open(path, O_WRONLY | O_CLOEXEC);
 	if (fd >= 0) {
 		note(UEVENT, write(fd, "change", 6));
@@ -470,7 +579,8 @@ static void io(void)
 	uint8_t *buf = aligned(64 << 10);
 	uint64_t range[2];
 
-	fd = open_dev_n((unsigned int)below(&r, devices), O_RDWR | (direct ? O_DIRECT : 0));
+	fd = open_dev_n((unsigned int)below(&r, devices),
+			O_RDWR | (direct ? O_DIRECT : 0));
 	for (i = 0; fd >= 0 && i < 20; i++) {
 		size_t len = 4096 * (1 + below(&r, 16));
 		off_t pos = (off_t)(4096 * below(&r, IMAGE_SIZE / 4096));
@@ -498,7 +608,8 @@ static void io(void)
 			note(FLSBUF, ioctl(fd, BLKFLSBUF, 0));
 			break;
 		case 11:
-			map = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, pos);
+			map = mmap(NULL, len, PROT_READ | PROT_WRITE,
+				   MAP_SHARED, fd, pos);
 			note(MMAP, map == MAP_FAILED ? -1 : 0);
 			if (map != MAP_FAILED)
 				munmap(map, len);
@@ -524,7 +635,10 @@ static void image_user(void)
 		if (below(&r, 2))
 			note(IMAGE_WRITE, pwrite(img, buf, 16384, pos));
 		else
-			note(IMAGE_PUNCH, fallocate(img, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, pos, 65536));
+			note(IMAGE_PUNCH, fallocate(img,
+						    FALLOC_FL_PUNCH_HOLE |
+							    FALLOC_FL_KEEP_SIZE,
+						    pos, 65536));
 		close(img);
 	}
 	free(buf);
@@ -557,7 +671,8 @@ static void ctl(void)
 		break;
 	case 3:
 		/* a number out of the common range, and away again */
-		n = note(ADD, ioctl(fd, LOOP_CTL_ADD, (int)(base + 500 + below(&r, 1000))));
+		n = note(ADD, ioctl(fd, LOOP_CTL_ADD,
+				    (int)(base + 500 + below(&r, 1000))));
 		if (n >= 0)
 			note(REMOVE, ioctl(fd, LOOP_CTL_REMOVE, n));
 		break;
@@ -590,14 +705,21 @@ static void reader_of(const char *path)
 
 static void sysfs(void)
 {
-	static const char * const attrs[] = { "nr_requests", "read_ahead_kb", "max_sectors_kb", "write_cache", "nomerges" };
-	static const char * const values[] = { "64", "128", "256", "write back", "1" };
+	static const char *const attrs[] = {
+		"nr_requests", "read_ahead_kb", "max_sectors_kb",
+		"write_cache", "nomerges",
+	};
+	static const char *const values[] = {
+		"64", "128", "256", "write back", "1",
+	};
 	char path[256], p[300];
 	size_t i = below(&r, 5);
 	int fd;
 
-	snprintf(path, sizeof(path), "/sys/block/%.*s%u", (int)(strrchr(control, '-') - strrchr(control, '/') - 1),
-		 strrchr(control, '/') + 1, base + (unsigned int)below(&r, devices));
+	snprintf(path, sizeof(path), "/sys/block/%.*s%u",
+		 (int)(strrchr(control, '-') - strrchr(control, '/') - 1),
+		 strrchr(control, '/') + 1,
+		 base + (unsigned int)below(&r, devices));
 	reader_of(path);
 	snprintf(p, sizeof(p), "%s/loop", path);
 	reader_of(p);
@@ -710,11 +832,13 @@ static void async_io(void)
 	}
 	for (i = 0; i < DEPTH; i++) {
 		iocbs[i].aio_fildes = (uint32_t)fd;
-		iocbs[i].aio_lio_opcode = below(&r, 2) || !writes ? IOCB_CMD_PREAD :
-							 IOCB_CMD_PWRITE;
+		iocbs[i].aio_lio_opcode = below(&r, 2) || !writes
+						  ? IOCB_CMD_PREAD
+						  : IOCB_CMD_PWRITE;
 		iocbs[i].aio_buf = (uintptr_t)buf + (size_t)i * MOST;
 		iocbs[i].aio_nbytes = 512 * (1 + below(&r, MOST / 512));
-		iocbs[i].aio_offset = (int64_t)(512 * below(&r, IMAGE_SIZE / 512));
+		iocbs[i].aio_offset =
+			(int64_t)(512 * below(&r, IMAGE_SIZE / 512));
 		if (!below(&r, 8))
 			iocbs[i].aio_lio_opcode = IOCB_CMD_FDSYNC;
 		list[i] = &iocbs[i];
@@ -990,7 +1114,9 @@ static uint64_t counter(unsigned int dev, const char *name)
 	return loopstat(folder, name, &n) ? n : 0;
 }
 
-/* They begin anew with each image: what has gone since the last look is lost. */
+/*
+ * They begin anew with each image: what has gone since the last look is lost.
+ */
 static void watch(void)
 {
 	static const char * const names[] = {
@@ -1080,7 +1206,9 @@ static void enter_namespace(void)
 	close(socks[0]);
 	broker = socks[1];
 	drop_to_owner(0);
-	/* EPERM: root itself is chrooted. Then a user with descriptors it is. */
+	/*
+	 * EPERM: root itself is chrooted. Then a user with descriptors it is.
+	 */
 	if (note_any(NAMESPACE, unshare(CLONE_NEWUSER))) {
 		if (errno != EPERM)
 			die("unshare: %s", strerror(errno));
@@ -1176,8 +1304,8 @@ static int try_clone(void)
 static void check_counts(void)
 {
 	if (!epochs) {
-		if (!counts[CONFIGURE].ok || !counts[CLR_FD].ok || !counts[READ].ok ||
-		    !counts[WRITE].ok || !counts[REMOVE].ok)
+		if (!counts[CONFIGURE].ok || !counts[CLR_FD].ok ||
+		    !counts[READ].ok || !counts[WRITE].ok || !counts[REMOVE].ok)
 			die("a run in which one of the main calls never worked");
 		return;
 	}
@@ -1185,7 +1313,8 @@ static void check_counts(void)
 	       (uintmax_t)seen->begun, (uintmax_t)seen->broken,
 	       (uintmax_t)seen->ios_mapped, (uintmax_t)seen->ios_file);
 	if (missing())
-		die("a run in which there was never or too seldom: %s", missing());
+		die("a run in which there was never or too seldom: %s",
+		    missing());
 }
 
 static void make_images(void)
@@ -1263,8 +1392,10 @@ int main(int argc, char **argv)
 	if (optind + 1 != argc || !devices)
 		die("stress: a folder for the images");
 	dir = argv[optind];
-	counts = mmap(NULL, NR_CALLS * sizeof(*counts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	seen = mmap(NULL, sizeof(*seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	counts = mmap(NULL, NR_CALLS * sizeof(*counts), PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	seen = mmap(NULL, sizeof(*seen), PROT_READ | PROT_WRITE,
+		    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (counts == MAP_FAILED || seen == MAP_FAILED)
 		die("no memory");
 	make_images();
@@ -1288,19 +1419,26 @@ int main(int argc, char **argv)
 	bad = run((unsigned int)(epochs ? MAPPED_KINDS : KINDS) * each, seed,
 		  (double)limit / 8 > 3 ? (double)limit / 8 : 3);
 
-	/* Away with all of it: what was attached, then the devices; others may look at them for a moment yet. */
+	/*
+	 * Away with all of it: what was attached, then the devices; others may
+	 * look at them for a moment yet.
+	 */
 	for (i = 0; i < devices; i++) {
 		char path[128];
 		int n, left;
 
-		snprintf(path, sizeof(path), "%.*s%u", (int)(strrchr(control, '-') - control), control, base + i);
+		snprintf(path, sizeof(path), "%.*s%u",
+			 (int)(strrchr(control, '-') - control), control,
+			 base + i);
 		for (n = 0; n < 3000; n++) {
 			int dev = open(path, O_RDONLY | O_CLOEXEC);
 
 			left = dev >= 0 && !ioctl(dev, LOOP_CLR_FD);
 			if (dev >= 0)
 				close(dev);
-			if (!left && (ioctl(fd, LOOP_CTL_REMOVE, base + i) >= 0 || errno == ENODEV))
+			if (!left &&
+			    (ioctl(fd, LOOP_CTL_REMOVE, base + i) >= 0 ||
+			     errno == ENODEV))
 				break;
 			usleep(10000);
 		}
@@ -1311,10 +1449,12 @@ int main(int argc, char **argv)
 	for (i = 0; i < NR_CALLS; i++) {
 		if (!counts[i].ok && !counts[i].failed)
 			continue;
-		printf("  %-22s %8ju ok %8ju failed", names[i], (uintmax_t)counts[i].ok, (uintmax_t)counts[i].failed);
+		printf("  %-22s %8ju ok %8ju failed", names[i],
+		       (uintmax_t)counts[i].ok, (uintmax_t)counts[i].failed);
 		for (e = 0; e < 160; e++)
 			if (counts[i].by_errno[e])
-				printf(", %s %ju", strerrorname_np((int)e), (uintmax_t)counts[i].by_errno[e]);
+				printf(", %s %ju", strerrorname_np((int)e),
+				       (uintmax_t)counts[i].by_errno[e]);
 		putchar('\n');
 	}
 	if (bad)

@@ -8,13 +8,18 @@
  * opens PATH as that user, says "open", and then does what each line of its
  * input says. The answer is one line: "ok", the errno's name, or "differs".
  *
- *   dedupe FROM POS TO LEN  FIDEDUPERANGE: FROM's bytes are shared, the file's
- *                           own blocks at TO are given up
- *   set FLAGS, clear FLAGS  FS_IOC_SETFLAGS, as letters of chattr: i a j e
- *   migrate                 EXT4_IOC_MIGRATE
- *   willneed POS LEN        POSIX_FADV_WILLNEED
- *   flood POS LEN           the same again and again, until the next line, which
- *                           is answered like any other
+ *   dedupe FROM POS TO LEN
+ *	FIDEDUPERANGE: FROM's bytes are shared, the file's own blocks at TO are
+ *	given up
+ *   set FLAGS, clear FLAGS
+ *	FS_IOC_SETFLAGS, as letters of chattr: i a j e
+ *   migrate
+ *	EXT4_IOC_MIGRATE
+ *   willneed POS LEN
+ *	POSIX_FADV_WILLNEED
+ *   flood POS LEN
+ *	the same again and again, until the next line, which is answered like
+ *	any other
  */
 #include <fcntl.h>
 #include <grp.h>

@@ -57,8 +57,9 @@ static void check_sacrificed(const uint8_t *buf, uint64_t pos, size_t len)
 	for (at = 0; at < len; at += SECTOR) {
 		const uint64_t *w = (const void *)(buf + at);
 
-		if (w[0] && ((w[1] && w[1] != run) || (w[0] != (MAGIC | SACRIFICED) &&
-					      w[0] != (MAGIC | DONATED))))
+		if (w[0] &&
+		    ((w[1] && w[1] != run) || (w[0] != (MAGIC | SACRIFICED) &&
+					       w[0] != (MAGIC | DONATED))))
 			fail("read of the device: sacrificed sector %ju holds what is foreign: %s",
 			     (uintmax_t)((pos + at) / SECTOR), whose(w));
 	}

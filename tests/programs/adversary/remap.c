@@ -406,7 +406,8 @@ static int write_same(struct adversary *a, int fd, int flags)
 {
 	uint32_t chunk = (uint32_t)below(&a->r, place.prot / CHUNK);
 	size_t len = BLOCK << (flags ? below(&a->r, 5) : 0);
-	uint64_t pos = (uint64_t)chunk * CHUNK + below(&a->r, CHUNK / len) * len;
+	uint64_t pos =
+		(uint64_t)chunk * CHUNK + below(&a->r, CHUNK / len) * len;
 	struct iovec iov = { a->buf, len };
 	int err;
 

@@ -370,7 +370,8 @@ static int op_advise(struct adversary *a, int fd)
 	int err;
 
 	pick_between(a, 0, place.size, &pos, &len);
-	err = posix_fadvise(fd, (off_t)pos, (off_t)len, advice[below(&a->r, 6)]);
+	err = posix_fadvise(fd, (off_t)pos, (off_t)len,
+			    advice[below(&a->r, 6)]);
 	return -err;
 }
 

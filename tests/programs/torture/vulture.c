@@ -48,7 +48,7 @@ void donor_check(struct hostile *h, uint32_t first, uint32_t nr)
 		}
 }
 
-/* A file of the vulture's that is as it was written, or isn't there: @len is 0 */
+/* A file of the vulture's, which keeps what was written; @len 0: no file */
 struct carcass {
 	uint32_t len, gen;
 };
