@@ -69,7 +69,9 @@ class KernelLog:
 
 
 def mounts():
-    """Where something is mounted, but for what systemd mounts for a service or a session."""
+    """Where something is mounted, but for what systemd mounts for a service or
+    a session.
+    """
     with open("/proc/self/mountinfo") as f:
         points = [line.split()[4] for line in f]
     own = ("/run/credentials/", "/run/user/", "/proc/sys/fs/binfmt_misc")
@@ -77,7 +79,9 @@ def mounts():
 
 
 def serial(disk):
-    """The serial number that ./vm gave a disk: floop0 is the first that was asked for."""
+    """The serial number that ./vm gave a disk: floop0 is the first that was
+    asked for.
+    """
     for path in (disk / "device/serial", disk / "serial"):
         if path.exists():
             return path.read_text().strip()
@@ -85,10 +89,10 @@ def serial(disk):
 
 
 def empty_disks():
-    """The machine's disks that the root is not on, in the order that they were asked for.
+    """The disks that the root is not on, in the order that they were asked for.
 
-    That is not the order of their names: NVMe disks are found at the same time, and number
-    themselves as they are done.
+    That is not the order of their names: NVMe disks are found at the same time,
+    and number themselves as they are done.
     """
     with open("/proc/self/mountinfo") as f:
         root = {line.split()[2] for line in f if line.split()[4] == "/"}
@@ -105,12 +109,16 @@ def empty_disks():
 def bound_devices():
     """Attached loop devices of either driver, by name."""
     return sorted(
-        p.parent.parent.name for p in pathlib.Path("/sys/block").glob("*loop*/loop/backing_file")
+        p.parent.parent.name
+        for p in pathlib.Path("/sys/block").glob("*loop*/loop/backing_file")
     )
 
 
 def dm_devices():
-    return sorted(p.read_text().strip() for p in pathlib.Path("/sys/block").glob("dm-*/dm/name"))
+    return sorted(
+        p.read_text().strip()
+        for p in pathlib.Path("/sys/block").glob("dm-*/dm/name")
+    )
 
 
 def descendants():
@@ -123,7 +131,10 @@ def descendants():
             continue
         pid, rest = int(text.split()[0]), text.rpartition(")")[2].split()
         # A case may have started udev anew.
-        if rest[0] != "Z" and "udev" not in text.partition("(")[2].rpartition(")")[0]:
+        if (
+            rest[0] != "Z"
+            and "udev" not in text.partition("(")[2].rpartition(")")[0]
+        ):
             children.setdefault(int(rest[1]), []).append(pid)
     found, todo = [], [os.getpid()]
     while todo:
@@ -164,20 +175,26 @@ class Machine:
         self.devices = self.numbers()
 
     def map_nothing(self):
-        """Most cases are about the file path; the others turn mapping on (map_images)."""
+        """Most cases are about the file path; the others turn mapping on
+        (map_images).
+        """
         mapping = pathlib.Path(f"/sys/module/{self.module}/parameters/mapping")
         if mapping.exists():  # of ours alone
             mapping.write_text("N")
 
     def module_file(self):
-        return f"{self.project}/build/modules/{os.uname().release}/{self.module}.ko"
+        folder = f"{self.project}/build/modules/{os.uname().release}"
+        return f"{folder}/{self.module}.ko"
 
     def read_parameters(self):
         folder = pathlib.Path(f"/sys/module/{self.module}/parameters")
         return {p.name: p.read_text().strip() for p in folder.glob("*")}
 
     def numbers(self):
-        names = (p.name for p in pathlib.Path("/sys/block").glob(f"{self.prefix}[0-9]*"))
+        names = (
+            p.name
+            for p in pathlib.Path("/sys/block").glob(f"{self.prefix}[0-9]*")
+        )
         return {int(n[len(self.prefix) :]) for n in names}
 
     def extra_mounts(self):
@@ -189,7 +206,10 @@ class Machine:
 
         pids = descendants()
         if pids:
-            left.append("processes: " + ", ".join(f"{command_name(p)} ({p})" for p in pids))
+            left.append(
+                "processes: "
+                + ", ".join(f"{command_name(p)} ({p})" for p in pids)
+            )
         deadline = time.monotonic() + 20
         while pids and time.monotonic() < deadline:
             for pid in pids:
@@ -199,13 +219,17 @@ class Machine:
             reap()
             pids = descendants()
         if pids:
-            left.append("unkillable: " + ", ".join(f"{command_name(p)} ({p})" for p in pids))
+            left.append(
+                "unkillable: "
+                + ", ".join(f"{command_name(p)} ({p})" for p in pids)
+            )
 
         extra = self.extra_mounts()
         if extra:
             left.append("mounts: " + ", ".join(extra))
-        # Images may lie on mounts of devices of images..: peel until nothing is left, or nothing
-        # gives for a while (udev may have a device open that has been let go).
+        # Images may lie on mounts of devices of images..: peel until nothing is
+        # left, or nothing gives for a while (udev may have a device open that
+        # has been let go).
         deadline = time.monotonic() + 20
         while True:
             before = (self.extra_mounts(), bound_devices(), dm_devices())
@@ -214,14 +238,21 @@ class Machine:
             if not left:
                 left.append(f"devices: {', '.join(before[1] + before[2])}")
             for mount in reversed(before[0]):
-                subprocess.run(["umount", mount], check=False, capture_output=True)
+                subprocess.run(
+                    ["umount", mount], check=False, capture_output=True
+                )
             for name in before[2]:
                 subprocess.run(
-                    ["dmsetup", "remove", "--retry", "-f", name], check=False, capture_output=True
+                    ["dmsetup", "remove", "--retry", "-f", name],
+                    check=False,
+                    capture_output=True,
                 )
             for name in before[1]:
                 device = f"/dev/{name}"
-                with contextlib.suppress(OSError), loopctl.Device(device, os.O_RDONLY) as d:
+                with (
+                    contextlib.suppress(OSError),
+                    loopctl.Device(device, os.O_RDONLY) as d,
+                ):
                     d.clr_fd()
             if (self.extra_mounts(), bound_devices(), dm_devices()) == before:
                 time.sleep(0.2)
@@ -242,9 +273,13 @@ class Machine:
         left = []
         control = f"/dev/{self.prefix}-control"
         self.map_nothing()
-        if self.read_parameters() != self.parameters or not os.path.exists(control):
+        if self.read_parameters() != self.parameters or not os.path.exists(
+            control
+        ):
             left.append(f"module {self.module} not loaded as it was")
-            subprocess.run(["rmmod", self.module], check=False, capture_output=True)
+            subprocess.run(
+                ["rmmod", self.module], check=False, capture_output=True
+            )
             if self.mode == "in-tree":
                 subprocess.run(["modprobe", self.module], check=True)
             else:
@@ -259,7 +294,9 @@ class Machine:
             for n in self.numbers() - self.devices:
                 problem = remove_device(c, n)
                 if problem:
-                    left.append(f"{self.prefix}{n} cannot be removed: {problem}")
+                    left.append(
+                        f"{self.prefix}{n} cannot be removed: {problem}"
+                    )
             for n in self.devices - self.numbers():
                 c.add(n)
         return left
@@ -279,7 +316,9 @@ class Machine:
 
 
 def remove_device(control, number):
-    """What is in the way; udev may look at a device for a while after its detach."""
+    """What is in the way; udev may look at a device for a while after its
+    detach.
+    """
     deadline = time.monotonic() + 20
     while True:
         try:
@@ -292,7 +331,9 @@ def remove_device(control, number):
 
 
 def follow(process, log, timeout):
-    """Copy what the process prints to the log until it is over. False: it was not."""
+    """Copy what the process prints to the log until it is over. False: it was
+    not.
+    """
     end = time.monotonic() + timeout
     out = process.stdout.fileno()
     os.set_blocking(out, False)
@@ -311,13 +352,17 @@ def follow(process, log, timeout):
 
 
 def boot_of(case, plan):
-    """The boot that a case is at: 1, or one higher after each that it asked for."""
+    """The boot that a case is at: 1, or one higher after each that it asked
+    for.
+    """
     path = pathlib.Path(plan["results"]) / f"{case['slug']}.boot"
     return int(path.read_text()) if path.exists() else 1
 
 
 def run_case(case, plan, machine, kernel_log):
-    """Its problems, the seconds it took, and how to go on: 0, NEEDS_FRESH_MACHINE or REBOOT."""
+    """Its problems, the seconds it took, and how to go on: 0,
+    NEEDS_FRESH_MACHINE or REBOOT.
+    """
     results = pathlib.Path(plan["results"])
     slug = case["slug"]
     boot = boot_of(case, plan)
@@ -353,11 +398,16 @@ def run_case(case, plan, machine, kernel_log):
     before = kernel_log.read() if boot > 1 else []
     kernel_log.read()
     kernel_log.say(f"{case['id']} {'starts' if boot == 1 else 'goes on'}")
-    log = os.open(results / f"{slug}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    log = os.open(
+        results / f"{slug}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644
+    )
     begun = time.monotonic()
     with open("/dev/null") as null:
         process = subprocess.Popen(
-            ["bash" if case["path"].endswith(".sh") else "python3", case["path"]],
+            [
+                "bash" if case["path"].endswith(".sh") else "python3",
+                case["path"],
+            ],
             cwd=plan["project"],
             env=env,
             stdin=null,
@@ -376,7 +426,8 @@ def run_case(case, plan, machine, kernel_log):
         return [], seconds, REBOOT
     if not over:
         problems.append(f"still running after {case['timeout']:.0f} s, killed")
-        # Where it hangs: blocked tasks, into the kernel log and from there into ours.
+        # Where it hangs: blocked tasks, into the kernel log and from there into
+        # ours.
         kernel_log.read()
         pathlib.Path("/proc/sysrq-trigger").write_text("w")
         time.sleep(0.5)
@@ -417,7 +468,10 @@ def run_case(case, plan, machine, kernel_log):
             problems.append("lockdep is off")
         fresh = True
     if problems:
-        os.write(log, b"\n--- kernel log\n" + "\n".join(kernel[-400:]).encode() + b"\n")
+        os.write(
+            log,
+            b"\n--- kernel log\n" + "\n".join(kernel[-400:]).encode() + b"\n",
+        )
         if plan.get("init"):
             os.write(log, b"\n--- journal\n")
             journal = ["journalctl", "--boot", "--no-pager", "--lines=200"]
@@ -434,23 +488,33 @@ def run_case(case, plan, machine, kernel_log):
     os.rename(new, results / f"{slug}.json")
     kernel_log.say(f"{case['id']} {'failed' if problems else 'passed'}")
     kernel_log.read()
-    # What a case that fails has left, seen or not, would be the next one's problem.
+    # What a case that fails has left, seen or not, would be the next one's
+    # problem.
     return problems, seconds, NEEDS_FRESH_MACHINE if fresh or problems else 0
 
 
 def lockdep_is_off():
-    """On the debug kernel: lockdep looks no further after its first report, or when it is full."""
+    """On the debug kernel: lockdep looks no further after its first report, or
+    when it is full.
+    """
     try:
-        return not re.search(r"debug_locks:\s+1", pathlib.Path("/proc/lockdep_stats").read_text())
+        return not re.search(
+            r"debug_locks:\s+1", pathlib.Path("/proc/lockdep_stats").read_text()
+        )
     except OSError:
         return False
 
 
 def find_leaks():
-    """On the debug kernel: have kmemleak look at what all cases left; it reports in the log."""
+    """On the debug kernel: have kmemleak look at what all cases left; it
+    reports in the log.
+    """
     leaks = pathlib.Path("/sys/kernel/debug/kmemleak")
     if not leaks.exists():
-        subprocess.run(["mount", "-t", "debugfs", "debugfs", "/sys/kernel/debug"], check=False)
+        subprocess.run(
+            ["mount", "-t", "debugfs", "debugfs", "/sys/kernel/debug"],
+            check=False,
+        )
     if not leaks.exists():
         return
     time.sleep(6)  # what is younger than 5 seconds is not reported
@@ -461,10 +525,15 @@ def find_leaks():
 
 
 def save_coverage(results):
-    """On the coverage kernel: how often each branch was taken, for scripts/coverage.py."""
+    """On the coverage kernel: how often each branch was taken, for
+    scripts/coverage.py.
+    """
     counts = pathlib.Path("/sys/kernel/debug/gcov")
     if not counts.exists():
-        subprocess.run(["mount", "-t", "debugfs", "debugfs", "/sys/kernel/debug"], check=False)
+        subprocess.run(
+            ["mount", "-t", "debugfs", "debugfs", "/sys/kernel/debug"],
+            check=False,
+        )
     if not counts.exists():
         return
     boots = len(list(results.glob("coverage-*")))
@@ -477,16 +546,31 @@ def save_coverage(results):
 def built(project):
     """Where the host's builds for this machine are."""
     if os.uname().machine == "i686":
-        command, programs = "i686-unknown-linux-musl/release/floop", "i386/programs"
+        command, programs = (
+            "i686-unknown-linux-musl/release/floop",
+            "i386/programs",
+        )
     else:
         command, programs = "release/floop", "programs"
-    return {"FLOOP": f"{project}/cli/target/{command}", "PROGRAMS": f"{project}/build/{programs}"}
+    return {
+        "FLOOP": f"{project}/cli/target/{command}",
+        "PROGRAMS": f"{project}/build/{programs}",
+    }
 
 
 def build_tools(project):
-    """What the cases' attach() needs in C: a Python program takes a second to start in an emulated machine."""
+    """What the cases' attach() needs in C: a Python program takes a second to
+    start in an emulated machine.
+    """
     out = built(project)["PROGRAMS"]
-    make = ["make", "-s", "-C", f"{project}/tests/programs", f"OUT={out}", f"{out}/loopdev"]
+    make = [
+        "make",
+        "-s",
+        "-C",
+        f"{project}/tests/programs",
+        f"OUT={out}",
+        f"{out}/loopdev",
+    ]
     subprocess.run(make, check=True)
     os.makedirs(TOOLS, exist_ok=True)
     shutil.copy(f"{out}/loopdev", TOOLS)
@@ -502,7 +586,11 @@ def main():
     build_tools(plan["project"])
     results = pathlib.Path(plan["results"])
     cases = plan["cases"]
-    left = [case for case in cases if not (results / f"{case['slug']}.json").exists()]
+    left = [
+        case
+        for case in cases
+        if not (results / f"{case['slug']}.json").exists()
+    ]
     kernel_log = KernelLog(from_boot=bool(left) and boot_of(left[0], plan) > 1)
     machine = Machine(plan)
     for n, case in enumerate(left, len(cases) - len(left) + 1):
@@ -510,7 +598,10 @@ def main():
         verdict = "; ".join(problems) if problems else "ok"
         if status == REBOOT:
             verdict = "to be continued after a reboot"
-        print(f"[{n}/{len(cases)}] {case['id']} {seconds:.1f} s: {verdict}", flush=True)
+        print(
+            f"[{n}/{len(cases)}] {case['id']} {seconds:.1f} s: {verdict}",
+            flush=True,
+        )
         if status == REBOOT or (status and n < len(cases)):
             save_coverage(results)
             return status

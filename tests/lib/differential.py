@@ -7,7 +7,7 @@ and do something with its devices. What they see goes into a transcript:
 the errno's name. run() lets every scenario do its work with the kernel's own
 loop driver and with ours, in the same machine, and compares the transcripts
 line by line. They must be equal but for DIFFERENCES below.
-A case ends with run(); `same-X.py NAME...` as the case runs only those scenarios.
+A case ends with run(); `same-X.py NAME...` as the case runs only those.
 
 Side by side both drivers are there at once. In drop-in mode they take turns:
 ours goes, the kernel's own comes, and back. With the kernel's own driver alone
@@ -68,40 +68,56 @@ def plus_direct(theirs, ours):
 
 
 # What floop alone has in /sys/block/NAME/loop/.
-OUR_ATTRIBUTES = {"driver", "dio_reason", "mapping", "mapped", "mapped_reason", "stat"}
+OUR_ATTRIBUTES = {
+    "driver",
+    "dio_reason",
+    "mapping",
+    "mapped",
+    "mapped_reason",
+    "stat",
+}
 
 # What floop does differently, and why. A scenario allows a difference by name:
 # @scenario("cut-image"). Nothing else may differ.
 DIFFERENCES = {
     "dio-default": [
         Difference(
-            "direct I/O is on where the image allows it, without being asked for",
+            "direct I/O is on where the image allows it, without being asked"
+            " for",
             r"\bflags$",
             plus_direct,
         ),
         Difference(
-            "direct I/O is on where the image allows it, without being asked for",
+            "direct I/O is on where the image allows it, without being asked"
+            " for",
             r"\bloop/dio$",
             lambda theirs, ours: (theirs, ours) == ("0", "1"),
         ),
         Difference(
-            "direct I/O passes the user's memory on: the image's alignment holds for it",
+            "direct I/O passes the user's memory on: the image's alignment"
+            " holds for it",
             r"\bqueue/dma_alignment$",
             lambda theirs, ours: int(ours) >= 3,
         ),
     ],
     "sysfs-files": [
         Difference(
-            "sysfs says which driver serves, why I/O is direct or not, and what is mapped",
+            "sysfs says which driver serves, why I/O is direct or not, and what"
+            " is mapped",
             r"\bloop/$",
-            lambda theirs, ours: set(ours.split()) - OUR_ATTRIBUTES == set(theirs.split()),
+            lambda theirs, ours: (
+                set(ours.split()) - OUR_ATTRIBUTES == set(theirs.split())
+            ),
         ),
     ],
     "bio-based": [
         Difference(
-            "the device has no request queue of its own, and nothing of one to set",
-            r"\bqueue/(nr_requests|scheduler|rq_affinity|io_timeout|wbt_lat_usec|nomerges|io_poll"
-            r"|io_poll_delay|add_random|iostats|async_depth|iostats_passthrough)$",
+            "the device has no request queue of its own, and nothing of one to"
+            " set",
+            r"\bqueue/(nr_requests|scheduler|rq_affinity|io_timeout"
+            r"|wbt_lat_usec|nomerges|io_poll"
+            r"|io_poll_delay|add_random|iostats|async_depth"
+            r"|iostats_passthrough)$",
             lambda theirs, ours: True,
         ),
         Difference(
@@ -117,24 +133,27 @@ DIFFERENCES = {
     ],
     "any-size": [
         Difference(
-            "an I/O smaller than the block size (the page cache makes them at the end of a device"
-            " and after LOOP_SET_BLOCK_SIZE) is served: a bio-based device can",
+            "an I/O smaller than the block size (the page cache makes them at"
+            " the end of a device and after LOOP_SET_BLOCK_SIZE) is served: a"
+            " bio-based device can",
             r"\b(write|the sector that is not a block)$",
             lambda theirs, ours: (theirs, ours) == ("EIO", "ok"),
         ),
     ],
     "late-io": [
         Difference(
-            "a device that is being let go serves its last opener until it closes it, so that"
-            " what the page cache still holds is not lost",
+            "a device that is being let go serves its last opener until it"
+            " closes it, so that what the page cache still holds is not lost",
             r"\b(read|what was written last)$",
-            lambda theirs, ours: (theirs, ours) == ("EIO", "ok") or ours == "b'last'",
+            lambda theirs, ours: (
+                (theirs, ours) == ("EIO", "ok") or ours == "b'last'"
+            ),
         ),
     ],
     "offset-checked": [
         Difference(
-            "direct I/O needs an offset of whole sectors, as in-tree after 6.12; 6.12 does not"
-            " look where there is no disk behind the file",
+            "direct I/O needs an offset of whole sectors, as in-tree after"
+            " 6.12; 6.12 does not look where there is no disk behind the file",
             r"\boffset 1000: flags$",
             lambda theirs, ours: (theirs, ours) == ("direct-io", "none"),
         ),
@@ -153,7 +172,8 @@ DIFFERENCES = {
     ],
     "cut-image": [
         Difference(
-            "a write beyond the end of a cut image fails, it does not grow the image again",
+            "a write beyond the end of a cut image fails, it does not grow the"
+            " image again",
             r"\bbeyond the cut$",
             lambda theirs, ours: (theirs, ours) == ("ok", "EIO"),
         ),
@@ -162,7 +182,9 @@ DIFFERENCES = {
 
 
 def scenario(*allowed, strict=False):
-    """Mark a scenario; it allows these differences, and dio-default unless it is strict."""
+    """Mark a scenario; it allows these differences, and dio-default unless it
+    is strict.
+    """
 
     def mark(function):
         function.allowed = allowed if strict else (*allowed, "dio-default")
@@ -186,8 +208,12 @@ class Uevents:
         events = []
         while select.select([self.socket], [], [], quiet)[0]:
             fields = self.socket.recv(1 << 16).split(b"\0")
-            env = dict(f.decode().split("=", 1) for f in fields[1:] if b"=" in f)
-            if env.get("SUBSYSTEM") == "block" and env.get("DEVNAME", "").startswith(self.prefix):
+            env = dict(
+                f.decode().split("=", 1) for f in fields[1:] if b"=" in f
+            )
+            if env.get("SUBSYSTEM") == "block" and env.get(
+                "DEVNAME", ""
+            ).startswith(self.prefix):
                 events.append(env)
         return events
 
@@ -209,7 +235,7 @@ class Driver:
     # What is seen
 
     def see(self, label, value):
-        """A line of the transcript. Names of devices look alike in all drivers."""
+        """A line of the transcript. Devices are named alike in all drivers."""
         self.lines.append((label, str(value).replace("floop", "loop")))
 
     def call(self, label, function, *args, **kwargs):
@@ -233,12 +259,18 @@ class Driver:
         self.see(f"{label}: sizelimit", info.lo_sizelimit)
         self.see(f"{label}: flags", flag_names(info.lo_flags))
         self.see(f"{label}: name", info.lo_file_name.decode(errors="replace"))
-        self.see(f"{label}: crypt", (info.lo_encrypt_type, info.lo_encrypt_key_size))
+        self.see(
+            f"{label}: crypt", (info.lo_encrypt_type, info.lo_encrypt_key_size)
+        )
         self.see(f"{label}: size", device.size())
 
     def attr(self, device, name):
         try:
-            return pathlib.Path(f"/sys/block/{device.name}/{name}").read_text().strip()
+            return (
+                pathlib.Path(f"/sys/block/{device.name}/{name}")
+                .read_text()
+                .strip()
+            )
         except OSError as e:
             return errno_name(e)
 
@@ -282,46 +314,69 @@ class Driver:
         """A new unbound device, open."""
         with Control(self.prefix) as c:
             n = c.add(self.number())
-        return self.reopen(loopctl.wait_for_node(f"/dev/{self.prefix}{n}"), flags)
+        return self.reopen(
+            loopctl.wait_for_node(f"/dev/{self.prefix}{n}"), flags
+        )
 
     def reopen(self, device, flags=os.O_RDWR):
         """The same device, opened once more."""
         path = device if isinstance(device, str) else device.path
         return self.stack.enter_context(Device(path, flags))
 
-    def bound(self, size=1 << 20, flags=0, image=None, open_flags=os.O_RDWR, **kwargs):
+    def bound(
+        self, size=1 << 20, flags=0, image=None, open_flags=os.O_RDWR, **kwargs
+    ):
         """A new device bound to a new image."""
-        device = self.device(open_flags if open_flags == os.O_RDONLY else os.O_RDWR)
+        device = self.device(
+            open_flags if open_flags == os.O_RDONLY else os.O_RDWR
+        )
         device.image = image or self.image(size)
-        device.configure(self.open(device.image, open_flags), flags=flags, **kwargs)
+        device.configure(
+            self.open(device.image, open_flags), flags=flags, **kwargs
+        )
         return device
 
     def uevents(self):
-        return self.stack.enter_context(contextlib.closing(Uevents(self.prefix)))
+        return self.stack.enter_context(
+            contextlib.closing(Uevents(self.prefix))
+        )
 
-    def see_uevents(self, label, uevents, keys=("DISK_RO", "RESIZE", "DISK_MEDIA_CHANGE")):
+    def see_uevents(
+        self, label, uevents, keys=("DISK_RO", "RESIZE", "DISK_MEDIA_CHANGE")
+    ):
         for n, env in enumerate(uevents.read()):
             number = re.sub(r"^\D+\d+", "", env["DEVNAME"])
-            text = f"{env['ACTION']} {env['DEVTYPE']}{' ' + number if number else ''}"
+            text = f"{env['ACTION']} {env['DEVTYPE']}"
+            if number:
+                text += f" {number}"
             for key in keys:
                 if key in env:
                     text += f" {key}={env[key]}"
             seq = int(env.get("DISKSEQ", 0))
             if seq:
-                text += f" DISKSEQ+{seq - self.last_seq.get(env['DEVNAME'], seq)}"
+                text += (
+                    f" DISKSEQ+{seq - self.last_seq.get(env['DEVNAME'], seq)}"
+                )
                 self.last_seq[env["DEVNAME"]] = seq
             self.see(f"{label}: uevent {n + 1}", text)
 
     def take_away(self, *numbers):
-        """Clear and remove devices, whatever state they are in and whatever is on them."""
+        """Clear and remove devices, whatever state they are in and whatever is
+        on them.
+        """
         end = time.monotonic() + 30
         left = set(numbers)
-        while left := {n for n in left if os.path.exists(f"/sys/block/{self.prefix}{n}")}:
+        while left := {
+            n for n in left if os.path.exists(f"/sys/block/{self.prefix}{n}")
+        }:
             if time.monotonic() > end:
                 raise TimeoutError(f"cannot be removed: {left}")
             for n in sorted(left, reverse=True):
                 path = f"/dev/{self.prefix}{n}"
-                with contextlib.suppress(OSError), Device(path, os.O_RDONLY) as device:
+                with (
+                    contextlib.suppress(OSError),
+                    Device(path, os.O_RDONLY) as device,
+                ):
                     device.clr_fd()
                 with contextlib.suppress(OSError), Control(self.prefix) as c:
                     c.remove(n)
@@ -339,7 +394,10 @@ class Driver:
         return self.lines
 
     def numbers(self):
-        names = (p.name for p in pathlib.Path("/sys/block").glob(f"{self.prefix}[0-9]*"))
+        names = (
+            p.name
+            for p in pathlib.Path("/sys/block").glob(f"{self.prefix}[0-9]*")
+        )
         return {int(n[len(self.prefix) :]) for n in names}
 
 
@@ -393,7 +451,7 @@ def as_nobody(function, *args):
 
 
 def every_ioctl(info):
-    """What a device can be asked, right and wrong: (label, request, argument)...
+    """What a device can be asked, right and wrong: (label, request, argument).
 
     First comes LOOP_CLR_FD, for most leave it out: the others need the file.
     `info` is struct loop_info as the program knows it, Info or Info32.
@@ -431,8 +489,8 @@ def every_ioctl(info):
     )
 
 
-# ioctls of a 32-bit program: int 0x80 from 64-bit code takes the kernel's 32-bit
-# entry (compat_ioctl), as long as the pointer fits into 32 bits.
+# ioctls of a 32-bit program: int 0x80 from 64-bit code takes the kernel's
+# 32-bit entry (compat_ioctl), as long as the pointer fits into 32 bits.
 
 _CODE = bytes.fromhex(
     "53"  # push %rbx
@@ -450,13 +508,19 @@ _compat = {}
 def _compat_setup():
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
-    libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t) + (ctypes.c_int,) * 3 + (ctypes.c_long,)
+    libc.mmap.argtypes = (
+        (ctypes.c_void_p, ctypes.c_size_t)
+        + (ctypes.c_int,) * 3
+        + (ctypes.c_long,)
+    )
     rwx, private_anonymous_32bit = 7, 0x62
     page = libc.mmap(None, 8192, rwx, private_anonymous_32bit, -1, 0)
     if page in (None, ctypes.c_void_p(-1).value):
         raise OSError(ctypes.get_errno(), "mmap")
     ctypes.memmove(page, _CODE, len(_CODE))
-    function = ctypes.CFUNCTYPE(ctypes.c_long, ctypes.c_int, ctypes.c_uint, ctypes.c_uint)(page)
+    function = ctypes.CFUNCTYPE(
+        ctypes.c_long, ctypes.c_int, ctypes.c_uint, ctypes.c_uint
+    )(page)
     _compat.update(function=function, data=page + 4096)
 
 
@@ -484,7 +548,9 @@ def ioctl32(fd, request, arg=0):
 
 
 def in_tree_module():
-    (path,) = glob.glob(f"/lib/modules/{os.uname().release}/kernel/drivers/block/loop.ko*")
+    (path,) = glob.glob(
+        f"/lib/modules/{os.uname().release}/kernel/drivers/block/loop.ko*"
+    )
     return path
 
 
@@ -504,7 +570,12 @@ def load(*args):
 
 def unload(module):
     for _ in range(100):
-        if subprocess.run(["rmmod", module], check=False, capture_output=True).returncode == 0:
+        if (
+            subprocess.run(
+                ["rmmod", module], check=False, capture_output=True
+            ).returncode
+            == 0
+        ):
             return
         time.sleep(0.1)  # something, udev say, still has a device open
     command("rmmod", module)
@@ -513,9 +584,12 @@ def unload(module):
 @contextlib.contextmanager
 def without_udev():
     """No udev worker opens our devices while we look at who has them open."""
-    command("udevadm", "settle", "-t", str(120 * int(os.environ.get("SLOWER", "1"))))
+    command(
+        "udevadm", "settle", "-t", str(120 * int(os.environ.get("SLOWER", "1")))
+    )
     (daemon, *_) = udev_processes().values()
-    # It has nothing to do; and asked to end (udevadm control --exit), it has at times not ended.
+    # It has nothing to do; and asked to end (udevadm control --exit), it has at
+    # times not ended.
     while left := udev_processes():
         for process in left:
             with contextlib.suppress(ProcessLookupError):
@@ -528,7 +602,9 @@ def without_udev():
 
 
 def udev_processes():
-    """{process: program} of those that are alive; the dead may wait long for init here."""
+    """{process: program} of those that are alive; the dead may wait long for
+    init here.
+    """
     found = {}
     for link in glob.glob("/proc/[0-9]*/exe"):
         with contextlib.suppress(OSError):
@@ -548,7 +624,11 @@ def in_tree():
     # As many devices from the start as we have, for what depends on it.
     same = []
     if mode == "side-by-side":
-        count = pathlib.Path("/sys/module/floop/parameters/max_loop").read_text().strip()
+        count = (
+            pathlib.Path("/sys/module/floop/parameters/max_loop")
+            .read_text()
+            .strip()
+        )
         same = [f"max_loop={count}"]
     else:
         unload("loop")
@@ -562,7 +642,9 @@ def in_tree():
 
 
 def transcripts(driver):
-    """Of all scenarios: {name: lines}, a failure of the scenario itself being a line."""
+    """Of all scenarios: {name: lines}, a failure of the scenario itself being a
+    line.
+    """
     result = {}
     times = []
     begun = time.monotonic()
@@ -572,18 +654,25 @@ def transcripts(driver):
             result[function.__name__] = driver.transcript(function)
         except Exception:
             text = traceback.format_exc().strip().split("\n")
-            result[function.__name__] = [*driver.lines, ("the scenario ends here", text[-1])]
+            result[function.__name__] = [
+                *driver.lines,
+                ("the scenario ends here", text[-1]),
+            ]
             print(f"--- {function.__name__} on {driver.name}")
             print("\n".join(text), flush=True)
         times.append(f"{function.__name__} {time.monotonic() - start:.1f}")
-    print(f"{driver.name}: {time.monotonic() - begun:.1f} s: {', '.join(times)}")
+    print(
+        f"{driver.name}: {time.monotonic() - begun:.1f} s: {', '.join(times)}"
+    )
     return result
 
 
 def explained(function, label, theirs, ours):
     for name in function.allowed:
         for difference in DIFFERENCES[name]:
-            if difference.label.search(label) and difference.allowed(theirs, ours):
+            if difference.label.search(label) and difference.allowed(
+                theirs, ours
+            ):
                 return difference
     return None
 
@@ -592,11 +681,13 @@ def compare(function, theirs, ours):
     """Prints what differs; the number of lines that must not."""
     bad = 0
     on_purpose = {}
-    print(f"--- {function.__name__.replace('_', ' ')}: {function.__doc__ or ''}")
+    what = " ".join((function.__doc__ or "").split())
+    print(f"--- {function.__name__.replace('_', ' ')}: {what}")
     if [label for label, _ in theirs] != [label for label, _ in ours]:
         t, o = [x[0] for x in theirs], [x[0] for x in ours]
         n = next(
-            (i for i, (a, b) in enumerate(zip(t, o, strict=False)) if a != b), min(len(t), len(o))
+            (i for i, (a, b) in enumerate(zip(t, o, strict=False)) if a != b),
+            min(len(t), len(o)),
         )
         for who, lines in (("in-tree", theirs), ("floop", ours)):
             for label, value in lines[max(0, n - 1) : n + 3]:
@@ -620,7 +711,9 @@ def compare(function, theirs, ours):
     for reason, lines in on_purpose.items():
         label, t, o = lines[0]
         more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
-        print(f"    on purpose: {reason}: {label}: in-tree {t}, floop {o}{more}")
+        print(
+            f"    on purpose: {reason}: {label}: in-tree {t}, floop {o}{more}"
+        )
     print(f"    {len(ours)} lines compared", flush=True)
     return bad
 
@@ -638,6 +731,8 @@ def run():
             print(f"=== {name}")
             for label, value in lines:
                 print(f"    {label}: {value}")
-    bad = sum(compare(f, theirs[f.__name__], mine[f.__name__]) for f in SCENARIOS)
+    bad = sum(
+        compare(f, theirs[f.__name__], mine[f.__name__]) for f in SCENARIOS
+    )
     print(f"{len(SCENARIOS)} scenarios, {bad} unexplained differences")
     sys.exit(1 if bad else 0)

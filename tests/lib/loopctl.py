@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The loop ioctls, for tests: as a Python module and as a command.
 
-The command: loopctl.py [--prefix floop|loop] VERB [ARG]..., prefix from $PREFIX.
+The command: loopctl.py [--prefix floop|loop] VERB [ARG]...; $PREFIX otherwise.
 On failure it prints the errno's name on stderr and exits with 1.
 
-  attach [--read-only] [--offset N] [--size-limit N] [--block-size N] [--partscan]
-         [--autoclear] [--direct] [--device DEV] FILE    prints the device
+  attach [--read-only] [--offset N] [--size-limit N] [--block-size N]
+         [--partscan] [--autoclear] [--direct] [--device DEV] FILE
+                                                         prints the device
   detach DEV...
   status DEV            all fields of LOOP_GET_STATUS64, one NAME=VALUE a line
   set-status DEV [--offset N] [--size-limit N] [--flags N]
@@ -146,7 +147,9 @@ def errno_name(e):
 
 
 def ioctl(fd, request, arg=0):
-    """ioctl(2) as it is: arg an integer, a ctypes object, or None for a null pointer."""
+    """ioctl(2) as it is: arg an integer, a ctypes object, or None for a null
+    pointer.
+    """
     if arg is None:
         arg = 0
     if not isinstance(arg, int):
@@ -214,7 +217,9 @@ class Device(Node):
     def name(self):
         return os.path.basename(self.path)
 
-    def configure(self, fd, flags=0, offset=0, sizelimit=0, block_size=0, name="", **info):
+    def configure(
+        self, fd, flags=0, offset=0, sizelimit=0, block_size=0, name="", **info
+    ):
         config = Config(fd=fd & 0xFFFFFFFF, block_size=block_size)
         config.info.lo_flags = flags
         config.info.lo_offset = offset
@@ -259,13 +264,17 @@ class Device(Node):
         return self.ioctl(LOOP_SET_BLOCK_SIZE, size)
 
     def size(self):
-        return struct.unpack("Q", fcntl.ioctl(self.fd, BLKGETSIZE64, bytes(8)))[0]
+        return struct.unpack("Q", fcntl.ioctl(self.fd, BLKGETSIZE64, bytes(8)))[
+            0
+        ]
 
     def sector_size(self):
         return struct.unpack("i", fcntl.ioctl(self.fd, BLKSSZGET, bytes(4)))[0]
 
     def diskseq(self):
-        return struct.unpack("Q", fcntl.ioctl(self.fd, BLKGETDISKSEQ, bytes(8)))[0]
+        return struct.unpack(
+            "Q", fcntl.ioctl(self.fd, BLKGETDISKSEQ, bytes(8))
+        )[0]
 
 
 def default_prefix():
@@ -299,7 +308,10 @@ def attach(
 ):
     """Attach the file to a free device (or the one named); returns its path."""
     prefix = prefix or default_prefix()
-    fd = os.open(path, (os.O_RDONLY if read_only else os.O_RDWR) | open_flags | os.O_CLOEXEC)
+    fd = os.open(
+        path,
+        (os.O_RDONLY if read_only else os.O_RDWR) | open_flags | os.O_CLOEXEC,
+    )
     try:
         for _ in range(100):
             if device:
@@ -321,7 +333,10 @@ def attach(
                 return node
             except OSError as e:
                 # Somebody else took it between GET_FREE and here.
-                if e.errno not in (errno.EBUSY, errno.ENXIO, errno.ENODEV) or device:
+                if (
+                    e.errno not in (errno.EBUSY, errno.ENXIO, errno.ENODEV)
+                    or device
+                ):
                     raise
                 time.sleep(0.01)
         raise OSError(errno.EBUSY, "no device stays free")
@@ -330,17 +345,21 @@ def attach(
 
 
 def bound(device):
-    return os.path.exists(f"/sys/block/{os.path.basename(device)}/loop/backing_file")
+    return os.path.exists(
+        f"/sys/block/{os.path.basename(device)}/loop/backing_file"
+    )
 
 
 def detach(device, seconds=60):
-    """Detach, and wait until it is true (udev may have it open for a moment)."""
+    """Detach, and wait until it is (udev may have it open for a moment)."""
     with Device(device, os.O_RDONLY) as d:
         d.clr_fd()
     end = time.monotonic() + seconds
     while bound(device):
         if time.monotonic() > end:
-            raise TimeoutError(f"{device} is still attached {seconds} s after LOOP_CLR_FD")
+            raise TimeoutError(
+                f"{device} is still attached {seconds} s after LOOP_CLR_FD"
+            )
         time.sleep(0.02)
 
 
@@ -412,7 +431,15 @@ def main(argv=None):
     elif a.verb == "status":
         with Device(a.device, os.O_RDONLY) as d:
             info = d.get_status64()
-            for field in ("device", "inode", "rdevice", "offset", "sizelimit", "number", "flags"):
+            for field in (
+                "device",
+                "inode",
+                "rdevice",
+                "offset",
+                "sizelimit",
+                "number",
+                "flags",
+            ):
                 print(f"{field}={getattr(info, 'lo_' + field)}")
             print(f"file_name={info.lo_file_name.decode()}")
     elif a.verb == "set-status":

@@ -69,7 +69,10 @@ def files(d):
         d.stack.callback(os.close, fd)
     device = d.device()
     for label, fd in fds.items():
-        for how, attach in (("set_fd", device.set_fd), ("configure", device.configure)):
+        for how, attach in (
+            ("set_fd", device.set_fd),
+            ("configure", device.configure),
+        ):
             d.call(f"{label}: {how}", attach, fd)
             d.status(f"{label}: {how}", device)
             d.see(f"{label}: {how}: ro", d.attr(device, "ro"))
@@ -101,7 +104,13 @@ def read_only(d):
         d.call(f"{label}: fsync", os.fsync, device.fd)
         writer = d.call(f"{label}: open for writing", d.reopen, device)
         if writer:
-            d.call(f"{label}: write by another", os.pwrite, writer.fd, b"x" * 512, 0)
+            d.call(
+                f"{label}: write by another",
+                os.pwrite,
+                writer.fd,
+                b"x" * 512,
+                0,
+            )
             d.call(f"{label}: fsync by another", os.fsync, writer.fd)
 
 
@@ -115,7 +124,11 @@ def twice(d):
     d.call("the same file", device.configure, d.open(device.image))
     d.see_attrs("still", device, "loop/backing_file")
     second = d.device()
-    d.call("the same file on a second device", second.configure, d.open(device.image))
+    d.call(
+        "the same file on a second device",
+        second.configure,
+        d.open(device.image),
+    )
     d.status("second", second)
 
 
@@ -127,16 +140,26 @@ def which_mistake_first(d):
     null = d.open("/dev/null")
     folder = d.open(d.work, os.O_RDONLY)
     for where, device in (("free", free), ("bound", bound)):
-        for what, fd in (("good", image), ("bad fd", 9999), ("null", null), ("folder", folder)):
+        for what, fd in (
+            ("good", image),
+            ("bad fd", 9999),
+            ("null", null),
+            ("folder", folder),
+        ):
             for label, kwargs in (
                 ("bad flags", {"flags": 2}),
                 ("key size", {"lo_encrypt_key_size": 33}),
                 ("crypt type", {"lo_encrypt_type": 1}),
                 ("offset", {"offset": 1 << 63}),
-                ("offset and key size", {"offset": 1 << 63, "lo_encrypt_key_size": 33}),
+                (
+                    "offset and key size",
+                    {"offset": 1 << 63, "lo_encrypt_key_size": 33},
+                ),
                 ("flags and offset", {"flags": 32, "offset": 1 << 63}),
             ):
-                d.call(f"{where}, {what}, {label}", device.configure, fd, **kwargs)
+                d.call(
+                    f"{where}, {what}, {label}", device.configure, fd, **kwargs
+                )
     d.call("null pointer", ioctl, free.fd, LOOP_CONFIGURE, None)
     d.call("bad pointer", ioctl, free.fd, LOOP_CONFIGURE, 8)
     d.call("null pointer, bound", ioctl, bound.fd, LOOP_CONFIGURE, None)
@@ -167,7 +190,12 @@ def crypt(d):
         d.call(f"type {value}", device.configure, image, lo_encrypt_type=value)
         d.detached(device)
     for value in (1, 31, 32, 33, 1 << 31, (1 << 32) - 1):
-        d.call(f"key size {value}", device.configure, image, lo_encrypt_key_size=value)
+        d.call(
+            f"key size {value}",
+            device.configure,
+            image,
+            lo_encrypt_key_size=value,
+        )
         d.status(f"key size {value}", device)
         d.detached(device)
     config = Config(fd=image)
@@ -183,13 +211,21 @@ def crypt(d):
     d.see("inode", info.lo_inode == st.st_ino)
     d.see("device", info.lo_device == st.st_dev)
     d.see("rdevice", info.lo_rdevice)
-    d.see("unused", (info.lo_crypt_name, info.lo_init[0], bytes(info.lo_encrypt_key)))
+    d.see(
+        "unused",
+        (info.lo_crypt_name, info.lo_init[0], bytes(info.lo_encrypt_key)),
+    )
 
 
 @scenario()
 def names(d):
     """lo_file_name, and backing_file"""
-    for label, name in (("none", ""), ("short", "x"), ("63", "y" * 63), ("64", "z" * 64)):
+    for label, name in (
+        ("none", ""),
+        ("short", "x"),
+        ("63", "y" * 63),
+        ("64", "z" * 64),
+    ):
         device = d.device()
         d.call(label, device.configure, d.open(d.image()), name=name)
         info = device.get_status64()
@@ -204,13 +240,23 @@ def names(d):
 
 @scenario()
 def offsets(d):
-    """offset and size limit: overflow, beyond the end, odd ones; what is then read"""
+    """offset and size limit: overflow, beyond the end, odd ones; what is then
+    read
+    """
     values = (0, 1, 511, 512, 513, 4096, SIZE - 512, SIZE - 1, SIZE, SIZE + 512)
     values += (1 << 31, 1 << 32, 1 << 62, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)
     image = d.open(d.image(SIZE))
     device = d.device()
-    cases = [(offset, 0) for offset in values] + [(0, limit) for limit in values]
-    cases += [(4096, 4096), (4096, SIZE), (4096, 1000), (SIZE - 1024, 2048), (1000, 2000)]
+    cases = [(offset, 0) for offset in values] + [
+        (0, limit) for limit in values
+    ]
+    cases += [
+        (4096, 4096),
+        (4096, SIZE),
+        (4096, 1000),
+        (SIZE - 1024, 2048),
+        (1000, 2000),
+    ]
     cases += [((1 << 63) - 1, (1 << 63) - 1), (512, 1 << 63)]
     for offset, limit in cases:
         label = f"offset {offset}, limit {limit}"
@@ -224,7 +270,18 @@ def offsets(d):
 @scenario("any-size")
 def sizes(d):
     """files whose size is not a number of sectors"""
-    for size in (0, 1, 511, 512, 1023, 1024, SIZE + 1, SIZE + 511, 4096 + 512, 1 << 40):
+    for size in (
+        0,
+        1,
+        511,
+        512,
+        1023,
+        1024,
+        SIZE + 1,
+        SIZE + 511,
+        4096 + 512,
+        1 << 40,
+    ):
         device = d.bound(size)
         d.status(f"{size} bytes", device)
     device = d.bound(4096 + 512, block_size=4096)
@@ -234,12 +291,14 @@ def sizes(d):
 
 @scenario()
 def without_privileges(d):
-    """who has the device open may attach; who has it open read-only, read-only"""
+    """an opener of the device may attach; a read-only one, read-only"""
     image = d.open(d.image())
     for label, mode in (("rw", os.O_RDWR), ("ro", os.O_RDONLY)):
         device = d.device(mode)
         d.see(f"{label}: open", as_nobody(os.open, device.path, mode))
-        d.see(f"{label}: set_fd", as_nobody(ioctl, device.fd, LOOP_SET_FD, image))
+        d.see(
+            f"{label}: set_fd", as_nobody(ioctl, device.fd, LOOP_SET_FD, image)
+        )
         d.status(label, device)
         d.see(f"{label}: clr_fd", as_nobody(ioctl, device.fd, LOOP_CLR_FD))
         device.close()
@@ -258,9 +317,13 @@ def held_by_others(d):
         d.call("set_fd", device.set_fd, image)
         d.call("configure, bad fd", device.configure, 9999)
         d.call("configure, null", device.configure, d.open("/dev/null"))
-        d.call("configure, folder", device.configure, d.open(d.work, os.O_RDONLY))
+        d.call(
+            "configure, folder", device.configure, d.open(d.work, os.O_RDONLY)
+        )
         d.call("configure, bad flags", device.configure, image, flags=2)
-        d.call("a second exclusive open", d.reopen, device, os.O_RDWR | os.O_EXCL)
+        d.call(
+            "a second exclusive open", d.reopen, device, os.O_RDWR | os.O_EXCL
+        )
         d.call("configure by the holder", holder.configure, image)
         d.call("again by another", device.configure, image)
         d.call("again by the holder", holder.configure, image)

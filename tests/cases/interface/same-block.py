@@ -9,7 +9,15 @@ import os
 import pathlib
 import struct
 
-from differential import all_as_nobody, as_nobody, every_ioctl, flag_names, ioctl32, run, scenario
+from differential import (
+    all_as_nobody,
+    as_nobody,
+    every_ioctl,
+    flag_names,
+    ioctl32,
+    run,
+    scenario,
+)
 from loopctl import (
     BLKDISCARD,
     BLKFLSBUF,
@@ -67,9 +75,16 @@ def discards(d, label, fd):
 
 @scenario()
 def discard(d):
-    """discard and write-zeroes on a file, a disk, a device; read-only and unbound"""
+    """discard and write-zeroes on a file, a disk, a device; read-only and
+    unbound
+    """
     device = d.bound()
-    d.see_attrs("file", device, "queue/discard_max_bytes", "queue/write_zeroes_max_bytes")
+    d.see_attrs(
+        "file",
+        device,
+        "queue/discard_max_bytes",
+        "queue/write_zeroes_max_bytes",
+    )
     discards(d, "file", device.fd)
     for size in (4096,):
         device = d.bound(block_size=size)
@@ -91,7 +106,9 @@ def discard(d):
 
 @scenario()
 def space(d):
-    """a range that is zeroed keeps its space in the image, one that is discarded doesn't"""
+    """a range that is zeroed keeps its space in the image, one that is
+    discarded doesn't
+    """
     device = d.bound()
     os.pwrite(device.fd, b"data" * (SIZE // 4), 0)
     os.fsync(device.fd)
@@ -180,7 +197,13 @@ def read_only_setting(d):
     """BLKROSET, and writing then"""
     device = d.bound()
     for value in (1, 0, 5, 0):
-        d.call(f"set {value}", fcntl.ioctl, device.fd, BLKROSET, struct.pack("i", value))
+        d.call(
+            f"set {value}",
+            fcntl.ioctl,
+            device.fd,
+            BLKROSET,
+            struct.pack("i", value),
+        )
         got = struct.unpack("i", fcntl.ioctl(device.fd, BLKROGET, bytes(4)))[0]
         d.see(f"set {value}: get", got)
         d.see_attrs(f"set {value}", device, "ro")
@@ -198,13 +221,22 @@ def read_only_setting(d):
     d.see("attached again: image", device_image.exists())
     d.see_attrs("attached again", again, "ro")
     ro = d.bound(flags=LO_FLAGS_READ_ONLY)
-    d.call("writable against the image", fcntl.ioctl, ro.fd, BLKROSET, struct.pack("i", 0))
+    d.call(
+        "writable against the image",
+        fcntl.ioctl,
+        ro.fd,
+        BLKROSET,
+        struct.pack("i", 0),
+    )
     d.see_attrs("writable against the image", ro, "ro")
     d.call("and a write", os.pwrite, ro.fd, bytes(512), 0)
     d.call("and its sync", os.fsync, ro.fd)
     d.call("and a discard", text_range, ro.fd, BLKDISCARD, 0, 4096)
     d.call("and zeroes", text_range, ro.fd, BLKZEROOUT, 4096, 4096)
-    d.see("what the image has", [ro.image.read_bytes()[at : at + 15] for at in (0, 4096)])
+    d.see(
+        "what the image has",
+        [ro.image.read_bytes()[at : at + 15] for at in (0, 4096)],
+    )
     value = ctypes.c_int(1)
     d.see("without privileges", as_nobody(ioctl, ro.fd, BLKROSET, value))
 
@@ -248,10 +280,20 @@ def partitions_by_hand(d):
         d.see_attrs(label, device, "capability", "ext_range")
         d.call(f"{label}: add 1", blkpg, device.fd, add, 1, 65536, 65536)
         d.call(f"{label}: add 1 again", blkpg, device.fd, add, 1, 65536, 65536)
-        d.call(f"{label}: add 2, overlapping", blkpg, device.fd, add, 2, 65536, 65536)
+        d.call(
+            f"{label}: add 2, overlapping",
+            blkpg,
+            device.fd,
+            add,
+            2,
+            65536,
+            65536,
+        )
         d.call(f"{label}: add 2, beyond", blkpg, device.fd, add, 2, SIZE, 65536)
         d.call(f"{label}: add 2", blkpg, device.fd, add, 2, 131072, 65536)
-        d.call(f"{label}: resize 2", blkpg, device.fd, resize, 2, 131072, 131072)
+        d.call(
+            f"{label}: resize 2", blkpg, device.fd, resize, 2, 131072, 131072
+        )
         d.call(f"{label}: delete 3", blkpg, device.fd, delete, 3)
         d.see(f"{label}: there are", partitions(device))
         part = d.open(f"{device.path}p1")
@@ -265,7 +307,9 @@ def partitions_by_hand(d):
         d.call(f"{label}: reread", ioctl, device.fd, BLKRRPART, 0)
         d.see(f"{label}: after reread", partitions(device))
         d.call(f"{label}: add 3", blkpg, device.fd, add, 3, 65536, 65536)
-        d.see(f"{label}: unprivileged", as_nobody(ioctl, device.fd, BLKRRPART, 0))
+        d.see(
+            f"{label}: unprivileged", as_nobody(ioctl, device.fd, BLKRRPART, 0)
+        )
         d.detached(device)
         d.see(f"{label}: after letting go", partitions(device))
         d.call(f"{label}: reread, unbound", ioctl, device.fd, BLKRRPART, 0)
@@ -307,19 +351,33 @@ def status_from_32_bit(d):
     """the 32-bit struct loop_info: what fits and what does not"""
     device = d.bound()
     for offset in (0, 4096, (1 << 31) - 1, -1):
-        info = Info32(lo_offset=offset, lo_name=b"thirty-two", lo_flags=4, lo_number=99)
+        info = Info32(
+            lo_offset=offset, lo_name=b"thirty-two", lo_flags=4, lo_number=99
+        )
         info.lo_encrypt_type = 1
         info.lo_encrypt_key_size = 99
         d.call(f"set {offset}", ioctl32, device.fd, LOOP_SET_STATUS, info)
         d.status(f"set {offset}", device)
         got = Info32()
-        if d.call(f"get {offset}", ioctl32, device.fd, LOOP_GET_STATUS, got) is not None:
+        if (
+            d.call(f"get {offset}", ioctl32, device.fd, LOOP_GET_STATUS, got)
+            is not None
+        ):
             d.see(f"get {offset}: offset", got.lo_offset)
             d.see(f"get {offset}: name", got.lo_name)
             d.see(f"get {offset}: flags", flag_names(got.lo_flags))
-            d.see(f"get {offset}: inode", got.lo_inode == os.stat(device.image).st_ino)
-            d.see(f"get {offset}: number", got.lo_number - device.get_status64().lo_number)
-            d.see(f"get {offset}: crypt", (got.lo_encrypt_type, got.lo_encrypt_key_size))
+            d.see(
+                f"get {offset}: inode",
+                got.lo_inode == os.stat(device.image).st_ino,
+            )
+            d.see(
+                f"get {offset}: number",
+                got.lo_number - device.get_status64().lo_number,
+            )
+            d.see(
+                f"get {offset}: crypt",
+                (got.lo_encrypt_type, got.lo_encrypt_key_size),
+            )
     for offset in (1 << 31, 1 << 32, (1 << 32) + 512):
         device.set_status64(Info64(lo_offset=offset))
         d.call(f"get {offset}", ioctl32, device.fd, LOOP_GET_STATUS, Info32())
@@ -332,7 +390,9 @@ def status_from_32_bit(d):
     d.call("a disk's numbers", ioctl32, disk.fd, LOOP_GET_STATUS, Info32())
     ro = d.reopen(device, os.O_RDONLY)
     requests = every_ioctl(Info32)[1:]
-    results = all_as_nobody([(ioctl32, ro.fd, request, arg) for _, request, arg in requests])
+    results = all_as_nobody(
+        [(ioctl32, ro.fd, request, arg) for _, request, arg in requests]
+    )
     for (label, _, _), result in zip(requests, results, strict=True):
         d.see(f"unprivileged, read-only: {label}", result)
 

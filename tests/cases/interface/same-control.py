@@ -37,11 +37,19 @@ def add(d):
     d.see("its device", exists(d, n))
     wait_for_node(f"/dev/{d.prefix}{n}")
     d.call("the same again", ioctl, c, LOOP_CTL_ADD, n)
-    for label, arg in (("-1", -1), ("-5", -5), ("2^31", 1 << 31), ("2^63", 1 << 63)):
+    for label, arg in (
+        ("-1", -1),
+        ("-5", -5),
+        ("2^31", 1 << 31),
+        ("2^63", 1 << 63),
+    ):
         got = d.call(f"any: {label}", ioctl, c, LOOP_CTL_ADD, arg)
         d.see(f"any: {label}: number", got)
     m = d.number()
-    d.see("2^32 more is the same number", ioctl(c, LOOP_CTL_ADD, (1 << 32) + m) - m)
+    d.see(
+        "2^32 more is the same number",
+        ioctl(c, LOOP_CTL_ADD, (1 << 32) + m) - m,
+    )
     for label, arg in (("2^20", 1 << 20), ("2^31-1", (1 << 31) - 1)):
         d.call(f"beyond the minors: {label}", ioctl, c, LOOP_CTL_ADD, arg)
         d.see(f"beyond the minors: {label}: device", exists(d, arg))
@@ -54,7 +62,12 @@ def add(d):
 def remove(d):
     """LOOP_CTL_REMOVE of absent, open, bound and free devices"""
     c = control(d)
-    for label, n in (("absent", 3000), ("-1", -1), ("2^31", 1 << 31), ("2^20", 1 << 20)):
+    for label, n in (
+        ("absent", 3000),
+        ("-1", -1),
+        ("2^31", 1 << 31),
+        ("2^20", 1 << 20),
+    ):
         d.call(label, ioctl, c, LOOP_CTL_REMOVE, n)
     device = d.device()
     n = int(device.name[len(d.prefix) :])
@@ -79,7 +92,9 @@ def get_free(d):
     c = control(d)
     lowest = ioctl(c, LOOP_CTL_GET_FREE)
     d.see("the lowest", lowest)
-    d.see("the same again, whatever the argument", ioctl(c, LOOP_CTL_GET_FREE, 77))
+    d.see(
+        "the same again, whatever the argument", ioctl(c, LOOP_CTL_GET_FREE, 77)
+    )
     first = d.reopen(wait_for_node(f"/dev/{d.prefix}{lowest}"))
     d.see("open does not count", ioctl(c, LOOP_CTL_GET_FREE))
     bound = []
@@ -95,7 +110,9 @@ def get_free(d):
     first.clr_fd()
     d.see("being cleared is not free", ioctl(c, LOOP_CTL_GET_FREE) != lowest)
     for n in bound:
-        d.stack.callback(lambda n=n: d.reopen(f"/dev/{d.prefix}{n}", os.O_RDONLY).clr_fd())
+        d.stack.callback(
+            lambda n=n: d.reopen(f"/dev/{d.prefix}{n}", os.O_RDONLY).clr_fd()
+        )
     first.close()
 
 
@@ -123,7 +140,10 @@ def other_calls(d):
     d.see("poll", poll.poll(0)[0][1])
     d.see("it is a character device", stat.S_ISCHR(os.fstat(c).st_mode))
     d.see("major", os.major(os.fstat(c).st_rdev))
-    for label, flags in (("read only", os.O_RDONLY), ("write only", os.O_WRONLY)):
+    for label, flags in (
+        ("read only", os.O_RDONLY),
+        ("write only", os.O_WRONLY),
+    ):
         fd = control(d, flags)
         n = d.number()
         d.call(f"{label}: add", ioctl, fd, LOOP_CTL_ADD, n)

@@ -119,11 +119,19 @@ def cycles(d):
     further = d.device(os.O_RDONLY)
     further.configure(d.open(on_ro.path, os.O_RDONLY))
     d.call("change to itself", ro.change_fd, d.open(ro.path, os.O_RDONLY))
-    d.call("change to who is on it", ro.change_fd, d.open(on_ro.path, os.O_RDONLY))
+    d.call(
+        "change to who is on it", ro.change_fd, d.open(on_ro.path, os.O_RDONLY)
+    )
     d.call("and two steps off", ro.change_fd, d.open(further.path, os.O_RDONLY))
-    d.call("change to an unbound one", ro.change_fd, d.open(e.path, os.O_RDONLY))
+    d.call(
+        "change to an unbound one", ro.change_fd, d.open(e.path, os.O_RDONLY)
+    )
     other = d.bound(open_flags=os.O_RDONLY)
-    d.call("change to another device", further.change_fd, d.open(other.path, os.O_RDONLY))
+    d.call(
+        "change to another device",
+        further.change_fd,
+        d.open(other.path, os.O_RDONLY),
+    )
     d.see_attrs("another", further, "loop/backing_file")
     # b is unbound now, and what was on it may be its image no more.
     x, y = d.device(), d.device()
@@ -216,21 +224,40 @@ def sysfs(d):
     for label, kwargs in (
         ("plain", {}),
         ("offset", {"offset": 4096, "sizelimit": 65536, "block_size": 1024}),
-        ("flags", {"flags": LO_FLAGS_AUTOCLEAR | LO_FLAGS_PARTSCAN | LO_FLAGS_READ_ONLY}),
+        (
+            "flags",
+            {
+                "flags": LO_FLAGS_AUTOCLEAR
+                | LO_FLAGS_PARTSCAN
+                | LO_FLAGS_READ_ONLY
+            },
+        ),
     ):
         device = d.bound(**kwargs)
         folder = pathlib.Path(f"/sys/block/{device.name}")
         d.see(f"{label}: loop/", " ".join(sorted(os.listdir(folder / "loop"))))
-        for name in ("backing_file", "offset", "sizelimit", "autoclear", "partscan", "dio"):
+        for name in (
+            "backing_file",
+            "offset",
+            "sizelimit",
+            "autoclear",
+            "partscan",
+            "dio",
+        ):
             d.see_attrs(label, device, f"loop/{name}")
-            d.see(f"{label}: mode of {name}", oct((folder / "loop" / name).stat().st_mode))
+            d.see(
+                f"{label}: mode of {name}",
+                oct((folder / "loop" / name).stat().st_mode),
+            )
         d.see_attrs(label, device, *(f"queue/{name}" for name in QUEUE))
         d.see(f"{label}: has mq/", (folder / "mq").exists())
         d.see_attrs(label, device, *DISK)
         d.detached(device)
         d.see(f"{label}: loop/ afterwards", (folder / "loop").exists())
         d.see_attrs(f"{label}: afterwards", device, "size", "ro", "capability")
-        d.see_attrs(f"{label}: afterwards", device, *(f"queue/{name}" for name in QUEUE))
+        d.see_attrs(
+            f"{label}: afterwards", device, *(f"queue/{name}" for name in QUEUE)
+        )
 
 
 @scenario("bio-based")
@@ -266,7 +293,11 @@ def uevents(d):
     d.see_uevents("status, nothing new", events)
     d.call("status, offset", device.set_status64, Info64(lo_offset=4096))
     d.see_uevents("status, offset", events)
-    d.call("status, limit to the same size", device.set_status64, Info64(4096, lo_sizelimit=SIZE))
+    d.call(
+        "status, limit to the same size",
+        device.set_status64,
+        Info64(4096, lo_sizelimit=SIZE),
+    )
     d.see_uevents("status, limit", events)
     d.call("capacity, nothing new", device.set_capacity)
     d.see_uevents("capacity, nothing new", events)
@@ -305,7 +336,8 @@ def partitioned(d):
 
 def partitions(device):
     return sorted(
-        p.parent.name for p in pathlib.Path(f"/sys/block/{device.name}").glob("*/partition")
+        p.parent.name
+        for p in pathlib.Path(f"/sys/block/{device.name}").glob("*/partition")
     )
 
 

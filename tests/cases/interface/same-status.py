@@ -23,7 +23,22 @@ LIMITS = (
     "minimum_io_size",
     "discard_granularity",
 )
-BLOCK_SIZES = (0, 1, 256, 511, 512, 513, 1000, 1024, 2048, 3000, 4095, 4096, 8192, 16384)
+BLOCK_SIZES = (
+    0,
+    1,
+    256,
+    511,
+    512,
+    513,
+    1000,
+    1024,
+    2048,
+    3000,
+    4095,
+    4096,
+    8192,
+    16384,
+)
 BLOCK_SIZES += (65536, 131072, 1 << 31)
 ALL = every_ioctl(Info)
 
@@ -80,8 +95,14 @@ def without_privileges(d):
         device = d.bound(open_flags=os.O_RDWR)
         opened = d.reopen(device, mode)
         image = d.open(device.image)
-        calls = [(label, ioctl, opened.fd, request, arg) for label, request, arg in ALL[1:]]
-        calls += [("change_fd", opened.change_fd, image), ("clr_fd", opened.clr_fd)]
+        calls = [
+            (label, ioctl, opened.fd, request, arg)
+            for label, request, arg in ALL[1:]
+        ]
+        calls += [
+            ("change_fd", opened.change_fd, image),
+            ("clr_fd", opened.clr_fd),
+        ]
         results = all_as_nobody([call[1:] for call in calls])
         for call, result in zip(calls, results, strict=True):
             d.see(f"{where}: {call[0]}", result)
@@ -89,8 +110,15 @@ def without_privileges(d):
 
 @scenario()
 def status64_flags(d):
-    """every flag, and some that are none, set and cleared through LOOP_SET_STATUS64"""
-    for before in (0, LO_FLAGS_AUTOCLEAR, LO_FLAGS_PARTSCAN, LO_FLAGS_READ_ONLY):
+    """every flag, and some that are none, set and cleared through
+    LOOP_SET_STATUS64
+    """
+    for before in (
+        0,
+        LO_FLAGS_AUTOCLEAR,
+        LO_FLAGS_PARTSCAN,
+        LO_FLAGS_READ_ONLY,
+    ):
         device = d.bound(flags=before)
         for bit in (0, 1, 2, 3, 4, 5, 15, 31, 32):
             value = 0 if bit == 32 else 1 << bit
@@ -99,7 +127,9 @@ def status64_flags(d):
             label = f"{flag_names(before)}, set {flag_names(value)}"
             d.call(label, device.set_status64, info)
             d.see(f"{label}: flags", flag_names(device.get_status64().lo_flags))
-        d.see_attrs(flag_names(before), device, "loop/autoclear", "loop/partscan", "ro")
+        d.see_attrs(
+            flag_names(before), device, "loop/autoclear", "loop/partscan", "ro"
+        )
 
 
 @scenario()
@@ -121,11 +151,15 @@ def status64_values(d):
     device = d.bound()
     values = (0, 1, 511, 512, 513, 4096, SIZE - 512, SIZE, SIZE + 512)
     values += (1 << 32, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)
-    tries = [(offset, 0) for offset in values] + [(0, limit) for limit in values]
+    tries = [(offset, 0) for offset in values] + [
+        (0, limit) for limit in values
+    ]
     tries += [(4096, 4096), (4096, 1000), (1 << 63, 512), (0, 0)]
     for offset, limit in tries:
         label = f"offset {offset}, limit {limit}"
-        info = Info64(lo_offset=offset, lo_sizelimit=limit, lo_file_name=b"name")
+        info = Info64(
+            lo_offset=offset, lo_sizelimit=limit, lo_file_name=b"name"
+        )
         d.call(label, device.set_status64, info)
         d.status(label, device)
         d.see_attrs(label, device, "loop/offset", "loop/sizelimit")
@@ -139,10 +173,17 @@ def status64_values(d):
         ("lo_encrypt_key_size", 33),
         ("lo_encrypt_key_size", (1 << 32) - 1),
     ):
-        info = Info64(lo_offset=1024, lo_flags=LO_FLAGS_AUTOCLEAR, **{field: value})
+        info = Info64(
+            lo_offset=1024, lo_flags=LO_FLAGS_AUTOCLEAR, **{field: value}
+        )
         d.call(f"{field} {value}", device.set_status64, info)
         d.status(f"{field} {value}", device)
-    info = Info64(lo_file_name=b"x" * 64, lo_crypt_name=b"crypt", lo_number=99, lo_inode=99)
+    info = Info64(
+        lo_file_name=b"x" * 64,
+        lo_crypt_name=b"crypt",
+        lo_number=99,
+        lo_inode=99,
+    )
     d.call("names", device.set_status64, info)
     info = device.get_status64()
     d.see("name", info.lo_file_name)
@@ -153,13 +194,23 @@ def status64_values(d):
 
 @scenario()
 def status_values(d):
-    """the old LOOP_SET_STATUS and LOOP_GET_STATUS, and what does not fit into them"""
+    """the old LOOP_SET_STATUS and LOOP_GET_STATUS, and what does not fit into
+    them
+    """
     device = d.bound()
     for offset in (0, 512, 1000, SIZE, (1 << 31) - 1, -1, -(1 << 31)):
-        d.call(f"offset {offset}", device.set_status, Info(lo_offset=offset, lo_name=b"old"))
+        d.call(
+            f"offset {offset}",
+            device.set_status,
+            Info(lo_offset=offset, lo_name=b"old"),
+        )
         d.status(f"offset {offset}", device)
         d.call(f"offset {offset}: read back", device.get_status)
-    d.call("crypt", device.set_status, Info(lo_encrypt_type=1, lo_encrypt_key_size=99))
+    d.call(
+        "crypt",
+        device.set_status,
+        Info(lo_encrypt_type=1, lo_encrypt_key_size=99),
+    )
     d.status("crypt", device)
     for offset in (1 << 31, (1 << 32) - 512, 1 << 32, (1 << 32) + 512):
         device.set_status64(Info64(lo_offset=offset))
@@ -172,7 +223,9 @@ def status_values(d):
 
 @scenario()
 def device_numbers(d):
-    """lo_device and lo_rdevice; LOOP_GET_STATUS with numbers that need more than 16 bits"""
+    """lo_device and lo_rdevice; LOOP_GET_STATUS with numbers that need more
+    than 16 bits
+    """
     disk = os.environ["DISKS"].split()[0]
     device = d.device()
     device.configure(d.open(disk))
@@ -243,7 +296,9 @@ def set_block_size(d):
 
 @scenario()
 def moved_while_dirty(d):
-    """what is in the device's page cache goes where it was written, not where that is later"""
+    """what is in the device's page cache goes where it was written, not where
+    that is later
+    """
     device = d.bound()
     os.pwrite(device.fd, b"dirty".ljust(4096, b"."), 0)
     d.call("offset", device.set_status64, Info64(lo_offset=65536))
@@ -257,7 +312,9 @@ def moved_while_dirty(d):
 
 @scenario("offset-checked", strict=True)
 def direct_io(d):
-    """LO_FLAGS_DIRECT_IO, O_DIRECT and LOOP_SET_DIRECT_IO where they say what is wanted"""
+    """LO_FLAGS_DIRECT_IO, O_DIRECT and LOOP_SET_DIRECT_IO where they say what
+    is wanted
+    """
     image = d.image()
     for label, flags, open_flags in (
         ("flag", LO_FLAGS_DIRECT_IO, 0),
@@ -265,7 +322,12 @@ def direct_io(d):
         ("both", LO_FLAGS_DIRECT_IO, os.O_DIRECT),
     ):
         device = d.device()
-        d.call(label, device.configure, d.open(image, os.O_RDWR | open_flags), flags=flags)
+        d.call(
+            label,
+            device.configure,
+            d.open(image, os.O_RDWR | open_flags),
+            flags=flags,
+        )
         d.status(label, device)
         d.see_attrs(label, device, "loop/dio", "queue/logical_block_size")
         for value in (0, 1, 1, 2, 0, 0, -1, 1 << 32):
@@ -273,9 +335,13 @@ def direct_io(d):
             d.status(f"{label}: set {value}", device)
             d.see_attrs(f"{label}: set {value}", device, "loop/dio")
         device.set_direct_io(1)
-        d.call(f"{label}: offset 512", device.set_status64, Info64(lo_offset=512))
+        d.call(
+            f"{label}: offset 512", device.set_status64, Info64(lo_offset=512)
+        )
         d.status(f"{label}: offset 512", device)
-        d.call(f"{label}: offset 1000", device.set_status64, Info64(lo_offset=1000))
+        d.call(
+            f"{label}: offset 1000", device.set_status64, Info64(lo_offset=1000)
+        )
         d.status(f"{label}: offset 1000", device)
         d.call(f"{label}: on at 1000", device.set_direct_io, 1)
         d.call(f"{label}: off at 1000", device.set_direct_io, 0)
@@ -329,12 +395,24 @@ def change_fd(d):
     info = device.get_status64()
     d.see("inode", info.lo_inode == os.stat(other).st_ino)
     device.set_status64(Info64(lo_offset=4096, lo_sizelimit=8192))
-    d.call("larger, same limit", device.change_fd, d.open(d.image(2 * SIZE), os.O_RDONLY))
-    d.call("too small for the limit", device.change_fd, d.open(d.image(8192), os.O_RDONLY))
+    d.call(
+        "larger, same limit",
+        device.change_fd,
+        d.open(d.image(2 * SIZE), os.O_RDONLY),
+    )
+    d.call(
+        "too small for the limit",
+        device.change_fd,
+        d.open(d.image(8192), os.O_RDONLY),
+    )
     d.status("limit", device)
     d.see("offset counts", os.pread(device.fd, 15, 0))
     held = d.reopen(device, os.O_RDONLY | os.O_EXCL)
-    d.call("held by another", device.change_fd, d.open(d.image(2 * SIZE), os.O_RDONLY))
+    d.call(
+        "held by another",
+        device.change_fd,
+        d.open(d.image(2 * SIZE), os.O_RDONLY),
+    )
     held.close()
 
 
