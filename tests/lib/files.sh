@@ -38,12 +38,13 @@ written() {
 
 # fragmented FILE MEGABYTES - in pieces of 64k, with another file's between them
 fragmented() {
-	local i
+	local i at
 	: >"$1"
 	: >"$1.other"
 	for ((i = 0; i < $2 * 16; i++)); do
-		printf \
-			'file 0\npwrite -q %dk 64k\nfsync\nfile 1\npwrite -q %dk 64k\nfsync\n' $((i * 64)) $((i * 64))
+		at=$((i * 64))k
+		printf '%s\n' "file 0" "pwrite -q $at 64k" fsync \
+			"file 1" "pwrite -q $at 64k" fsync
 	done | xfs_io -d "$1" "$1.other" >/dev/null
 	rm "$1.other"
 }

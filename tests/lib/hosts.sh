@@ -194,7 +194,8 @@ remount() {
 
 # documented CASE KERNEL - the rows of docs/hosts.md that there should be
 documented() {
-	awk -v name="$1" -v kernel="$2" -v sizes=" - $sector_sizes " -F ' *[|] *' '
+	awk -v name="$1" -v kernel="$2" -v sizes=" - $sector_sizes " \
+		-F ' *[|] *' '
 		/^<!--/ { here = index($0, "<!-- " name " ") }
 		here && /^[|] / && ($3 == kernel || $3 == "both") &&
 		index(sizes, " " $4 " ") {

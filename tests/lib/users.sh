@@ -62,7 +62,8 @@ tree() {
 os_image() {
 	local image
 	image=$(mkimage 96M "$WORK/${1##*/}.raw")
-	echo 'start=1MiB, size=64MiB, type=4f68bce3-e8cd-4db1-96e7-fbcaf984b709' |
+	echo start=1MiB, size=64MiB, \
+		type=4f68bce3-e8cd-4db1-96e7-fbcaf984b709 |
 		sfdisk -q --label gpt "$image"
 	mkfs.ext4 -q -F -d "$1" -E offset=$((1 << 20)) "$image" 64M
 	echo "$image"

@@ -46,7 +46,7 @@ for how in direct buffered; do
 	loopdev detach -l "$dev"
 	for part in 0 1 2; do
 		wait "${pids[part]}" ||
-			fail "$how: a writer failed when the device was detached"
+			fail "$how: a writer failed as the device was detached"
 	done
 	bound "$dev" || fail "$how: detached while open"
 	exec 9<&-

@@ -35,9 +35,9 @@ for fs in ext4 xfs btrfs f2fs; do
 	model "$WORK/$fs/image" 1049088
 	if [ "$fs" = ext4 ]; then
 		mkdir "$WORK/ext4/upper" "$WORK/ext4/work" "$WORK/overlay"
-		mount -t overlay \
-			-o \
-			"lowerdir=$WORK,upperdir=$WORK/ext4/upper,workdir=$WORK/ext4/work" overlay "$WORK/overlay"
+		mount -t overlay -o "lowerdir=$WORK" \
+			-o "upperdir=$WORK/ext4/upper,workdir=$WORK/ext4/work" \
+			overlay "$WORK/overlay"
 		mkimage 9M "$WORK/overlay/image" >/dev/null
 		model "$WORK/overlay/image" 4096
 		unmount "$WORK/overlay"

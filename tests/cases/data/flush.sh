@@ -35,9 +35,8 @@ for pair in ext4:direct xfs:buffered; do
 	IFS=: read -r fs how <<<"$pair"
 	# no discards, the log is long enough without them
 	if [ "$fs" = ext4 ]; then keep=(-E nodiscard); else keep=(-K); fi
-	dmsetup create logged \
-		--table \
-		"0 $(sectors /dev/mapper/below) log-writes /dev/mapper/below /dev/mapper/log"
+	echo "0 $(sectors /dev/mapper/below) log-writes" \
+		/dev/mapper/below /dev/mapper/log | dmsetup create logged
 	make_fs "$fs" /dev/mapper/logged "${keep[@]}"
 	mkdir -p "$WORK/$fs"
 	mount /dev/mapper/logged "$WORK/$fs"

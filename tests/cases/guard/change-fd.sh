@@ -105,7 +105,7 @@ for fs in ext4 xfs; do
 			as "$who" loopdev change "$dev" "$new" ||
 				fail "$what: round $round: LOOP_CHANGE_FD"
 			opens "$old" $((10 + (round + 1) % 2)) ||
-				fail "$what: round $round: the old image can't be opened"
+				fail "$what: round $round: the old image is held"
 		done
 		echo "ok: $what: $rounds times another image"
 		wait_mapped "$dev"

@@ -32,7 +32,8 @@ commits() {
 	sync -f "$WORK/upper"
 	after=$(flushes)
 	[ $((after - before)) -ge 2 ] ||
-		fail "$1: the disk got $((after - before)) flushes, the write with FUA none"
+		fail "$1: the disk got $((after - before)) flushes," \
+			"the write with FUA none"
 	echo "ok: $1: the disk got $((after - before)) flushes"
 }
 

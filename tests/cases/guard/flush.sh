@@ -36,7 +36,8 @@ flushes_take() {
 	if [ "$1" = 0 ]; then
 		echo "0 $(sectors /dev/mapper/below) linear $where"
 	else
-		echo "0 $(sectors /dev/mapper/below) delay $where 0 $where 0 $where $1"
+		echo "0 $(sectors /dev/mapper/below) delay" \
+			"$where 0 $where 0 $where $1"
 	fi | dmsetup reload below
 	dmsetup suspend --nolockfs below
 	dmsetup resume below

@@ -30,7 +30,8 @@ first() {
 	value=$(sed -nE "s/.*$2.* $1=([0-9a-fx]+).*/\1/p" \
 		"$tracing/trace" | head -n 1)
 	[ -n "$value" ] ||
-		fail "no $1 in the trace: $(grep -E "$2" "$tracing/trace" | head -n 3)"
+		fail "no $1 in the trace:" \
+			"$(grep -E "$2" "$tracing/trace" | head -n 3)"
 	echo "$value"
 }
 

@@ -27,7 +27,8 @@ follows() {
 	for line in "${lines[@]}"; do
 		# shellcheck disable=SC2053
 		[[ $line == ${1-nothing} ]] ||
-			fail "$what: '$line', and not '${1-nothing}', in: ${lines[*]}"
+			fail "$what: '$line', and not '${1-nothing}'," \
+				"in: ${lines[*]}"
 		shift
 	done
 	[ $# -eq 0 ] || fail "$what: not there: $1, in: ${lines[*]}"

@@ -40,7 +40,7 @@ unmap() {
 
 discards() {
 	waits_in "$1" \
-		"blkdev_issue_discard\|submit_bio_wait\|blk_ioctl_discard\|blkdev_common_ioctl"
+		"blk[a-z_]*_discard\|submit_bio_wait\|blkdev_common_ioctl"
 }
 
 for fs in ext4 xfs; do

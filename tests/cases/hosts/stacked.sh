@@ -96,8 +96,8 @@ for bytes in $sector_sizes; do
 	rm -rf "$WORK/memory/"{up,w}
 	mkdir "$WORK/memory/"{up,w}
 	mount_at overlay "$WORK/merged" -t overlay \
-		-o \
-		"lowerdir=$WORK/squashfs,upperdir=$WORK/memory/up,workdir=$WORK/memory/w"
+		-o "lowerdir=$WORK/squashfs" \
+		-o "upperdir=$WORK/memory/up,workdir=$WORK/memory/w"
 	read_only_host "overlayfs, below: squashfs" "$bytes" \
 		"$WORK/merged/image"
 	unmount "$WORK/merged"

@@ -24,8 +24,10 @@ is "losetup -j finds it by its file" "$(losetup -j "$image" -n -O NAME)" \
 	"$device"
 is "losetup -J" "$(losetup -J | python3 -c '
 import json, sys
-d = [d for d in json.load(sys.stdin)["loopdevices"] if d["name"] == sys.argv[1]][0]
-print(d["back-file"], d["sizelimit"], d["offset"], d["autoclear"], d["ro"], d["log-sec"])
+[d] = [d for d in json.load(sys.stdin)["loopdevices"]
+       if d["name"] == sys.argv[1]]
+print(d["back-file"], d["sizelimit"], d["offset"], d["autoclear"], d["ro"],
+      d["log-sec"])
 ' "$device")" "$image 0 0 False False 512"
 is "lsblk" "$(lsblk -n -o TYPE,SIZE "$device" | tr -s ' \n' ' ')" \
 	"loop 8M part 2M part 2M "

@@ -70,8 +70,9 @@ detach "$device"
 unload
 load max_loop=2
 mknod "$WORK/beyond" b \
-	"$(awk -v name="$PREFIX" \
-	'/^Block/ { block = 1 } block && $2 == name { print $1 }' /proc/devices)" 2
+	"$(awk -v name="$PREFIX" '
+		/^Block/ { block = 1 }
+		block && $2 == name { print $1 }' /proc/devices)" 2
 refused "max_loop=2: opening the node of a third" "*No such device*" \
 	dd if="$WORK/beyond" of=/dev/null count=1
 is "max_loop=2: devices" "$(devices)" 2

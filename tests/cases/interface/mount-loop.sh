@@ -35,7 +35,8 @@ mkdir "$WORK/mnt2"
 mount -o loop "$image" "$WORK/mnt"
 mount -o loop "$image" "$WORK/mnt2"
 later unmount "$WORK/mnt2"
-is "a second mount uses the same device" "$(findmnt -n -o SOURCE "$WORK/mnt2")" \
+is "a second mount uses the same device" \
+	"$(findmnt -n -o SOURCE "$WORK/mnt2")" \
 	"$(findmnt -n -o SOURCE "$WORK/mnt")"
 umount "$WORK/mnt"
 check "the other goes on" cmp /etc/passwd "$WORK/mnt2/file"

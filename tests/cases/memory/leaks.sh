@@ -43,6 +43,7 @@ echo scan >"$leaks"
 sleep 1
 echo scan >"$leaks"
 found=$(cat "$leaks")
-echo "$found" | grep -q -e "$MODULE" -e loop_ -e floop_ && fail "memory is leaked:
+echo "$found" | grep -q -e "$MODULE" -e loop_ -e floop_ &&
+	fail "memory is leaked:
 $found"
 [ -z "$found" ] || echo "of others: $found"

@@ -57,10 +57,12 @@ reads() {
 	for group in "${throttled[@]}"; do
 		awk -v disk="$number" -v n="$1" '
 			$1 == disk && match($0, /rios=[0-9]+/) {
-				if (substr($0, RSTART + 5, RLENGTH - 5) + 0 >= n)
+				rios = substr($0, RSTART + 5, RLENGTH - 5)
+				if (rios + 0 >= n)
 					enough = 1
 			}
-			END { exit !enough }' "$CGROUPS/$group/io.stat" || return 1
+			END { exit !enough }' "$CGROUPS/$group/io.stat" ||
+			return 1
 	done
 }
 # Some of their reads end, and the next ones take their places. Then none does.
@@ -68,7 +70,7 @@ reads() {
 let_them 1
 
 python3 - "$dev" "${groups[@]:4}" <<'PYTHON'
-"""In each cgroup: read a block that nobody has read, and say how long it took."""
+"""In each cgroup: read a block that nobody has read, and print how long."""
 import mmap
 import os
 import select
@@ -93,7 +95,10 @@ for number, group in enumerate(groups):
         os._exit(0)
     os.close(writer)
     if not select.select([reader], [], [], FOR_EVER)[0]:
-        sys.exit(f"{group} has waited {FOR_EVER} s for its block: it waits for the throttled ones")
+        sys.exit(
+            f"{group} has waited {FOR_EVER} s for its block:"
+            " it waits for the throttled ones"
+        )
     took = float(os.read(reader, 100))
     os.close(reader)
     os.wait()

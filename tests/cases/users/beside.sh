@@ -44,8 +44,9 @@ case $BOOT in
 		"$(dmesg | grep "XFS (${disk#/dev/}): ")" \
 		"*Ending clean mount*"
 	for image in "${images[@]}"; do
-		is "${image##*/} had been unmounted" "$(dumpe2fs -h "$image" 2>/dev/null |
-			grep -c needs_recovery)" 0
+		is "${image##*/} had been unmounted" \
+			"$(dumpe2fs -h "$image" 2>/dev/null |
+				grep -c needs_recovery)" 0
 		check "and has no fault" e2fsck -fn "$image"
 		device=$("$FLOOP" attach "$image")
 		mount "$device" /mnt

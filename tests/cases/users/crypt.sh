@@ -13,7 +13,8 @@ sum=$(sum_of "$WORK/data")
 
 # crypted WHAT - format it, write, close, open, read
 crypted() {
-	check "luksFormat $1" cryptsetup luksFormat --batch-mode --pbkdf pbkdf2 \
+	check "luksFormat $1" \
+		cryptsetup luksFormat --batch-mode --pbkdf pbkdf2 \
 		--pbkdf-force-iterations 1000 --key-file "$WORK/key" "$1"
 	check "open" cryptsetup open --allow-discards --key-file "$WORK/key" \
 		"$1" floop-crypt

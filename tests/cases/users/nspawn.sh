@@ -13,8 +13,9 @@ sum=$(sum_of "$WORK/system/usr/lib/noise")
 
 # inside [OPTION]... COMMAND - a shell command in a container of the image
 inside() {
-	systemd-nspawn --quiet --console=pipe --settings=no --machine=floop-test \
-		"${@:1:$#-1}" --image="$image" /bin/sh -c "${*: -1}" </dev/null
+	systemd-nspawn --quiet --console=pipe --settings=no \
+		--machine=floop-test "${@:1:$#-1}" --image="$image" \
+		/bin/sh -c "${*: -1}" </dev/null
 }
 
 out=$(inside "cat /etc/os-release; busybox sha256sum /usr/lib/noise

@@ -17,8 +17,8 @@ root_image=/var/lib/floop.img
 # clean_boot DISK - the file systems that the boot has mounted, the host's on
 # DISK among them, had been unmounted or made read-only
 clean_boot() {
-	matches "the host's file system" "$(dmesg | grep "XFS ($1): " || true)" \
-		"*Ending clean mount*"
+	matches "the host's file system" \
+		"$(dmesg | grep "XFS ($1): " || true)" "*Ending clean mount*"
 	is "what the boot recovered" \
 		"$(dmesg | grep -E '(XFS|EXT4-fs).*(recovery|orphan)' ||
 		true)" ""
@@ -51,7 +51,8 @@ case $BOOT in
 	for where in image other root; do
 		noise /srv/$where/noise 8
 		sum_of /srv/$where/noise >"$WORK/sum-$where"
-		echo "mounted on /srv/$where: $(findmnt -n -o SOURCE /srv/$where)"
+		echo "mounted on /srv/$where:" \
+			"$(findmnt -n -o SOURCE /srv/$where)"
 	done
 	losetup --list
 	reboot_machine
