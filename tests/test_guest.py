@@ -342,7 +342,11 @@ def test_bad_headers_are_errors(project, headers, complaint):
 
 def test_a_header_goes_on(project):
     """In lines of three spaces: what a case shows takes more than one."""
-    project.case("case.sh", "false", "# shows: One thing.\n#   And another.\n# modes: drop-in\n")
+    project.case(
+        "case.sh",
+        "false",
+        "# shows: One thing.\n#   And another.\n# modes: drop-in\n",
+    )
     result = project.run()
     assert "shows: One thing. And another.\n" in result.stdout
 

@@ -48,7 +48,8 @@ int main(int argc, char **argv)
 
 	writes = argc == 6 && !strcmp(argv[1], "run");
 	if (!writes && (argc != 4 || strcmp(argv[1], "check")))
-		die("ackio run DEVICE OPS SEED STATE, ackio check DEVICE STATE");
+		die("ackio run DEVICE OPS SEED STATE, "
+		    "ackio check DEVICE STATE");
 	fd = open(argv[2], (writes ? O_RDWR : O_RDONLY) | O_DIRECT | O_CLOEXEC);
 	if (fd < 0 || ioctl(fd, BLKGETSIZE64, &size))
 		die("%s: %s", argv[2], strerror(errno));

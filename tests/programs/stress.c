@@ -1305,8 +1305,10 @@ static void check_counts(void)
 {
 	if (!epochs) {
 		if (!counts[CONFIGURE].ok || !counts[CLR_FD].ok ||
-		    !counts[READ].ok || !counts[WRITE].ok || !counts[REMOVE].ok)
-			die("a run in which one of the main calls never worked");
+		    !counts[READ].ok || !counts[WRITE].ok ||
+		    !counts[REMOVE].ok)
+			die("a run in which one of the main calls "
+			    "never worked");
 		return;
 	}
 	printf("at least %ju epochs begun, %ju broken, %ju I/Os mapped, %ju not\n",

@@ -82,8 +82,11 @@ mapping:        no: $someone_else
 	exec 5<&-
 	wait_until 20 is_mapped "$1"
 	# One more is begun than broken now.
+	local epochs
+	epochs="$(loop_stat "$1" epochs_begun) begun,"
+	epochs+=" $(loop_stat "$1" epochs_broken) broken"
 	matches "status for people: epochs" "$("$FLOOP" status "$1")" "*
-epochs:         $(loop_stat "$1" epochs_begun) begun, $(loop_stat "$1" epochs_broken) broken
+epochs:         $epochs
 *"
 	is "it was broken" "$(($(status "$1" epochs_broken) > broken))" 1
 }

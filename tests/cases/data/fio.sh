@@ -36,7 +36,8 @@ jobs() {
 				iodepth=16
 				bs=$size
 				offset=$((n << 20))
-				io_size=$([ "$size" = 512 ] && echo 128k || echo 512k)
+				io_size=$([ "$size" = 512 ] &&
+					echo 128k || echo 512k)
 			END
 			n=$((n + 1))
 		done

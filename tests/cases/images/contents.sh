@@ -285,7 +285,8 @@ def data(fd):
 
 
 for name in sys.argv[3:]:
-    pair = [os.open(f"{folder}/{name}", os.O_RDONLY) for folder in sys.argv[1:3]]
+    paths = [f"{folder}/{name}" for folder in sys.argv[1:3]]
+    pair = [os.open(path, os.O_RDONLY) for path in paths]
     sizes = {os.fstat(fd).st_size for fd in pair}
     if len(sizes) != 1:
         sys.exit(f"{name}: its size has changed")

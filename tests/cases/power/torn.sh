@@ -27,7 +27,8 @@ for ((n = 0; n < $(more 1); n++)); do
 			dm_remove torn
 			[ "$status" = 0 ] ||
 				fail "$stack, seed $((SEED + n)): entry $to" \
-					"($kind, round $mark): $(cat "$WORK/look")"
+					"($kind, round $mark):" \
+					"$(cat "$WORK/look")"
 			echo "ok: $stack: entry $to ($kind, round $mark)"
 		done <"$WORK/torn"
 	done

@@ -29,7 +29,8 @@ check "a volume that is an image" pod volume create --opt type=ext4 \
 	--opt device="$second" --opt o=loop floop-volume
 sum=$(sum_of "$WORK/system/usr/lib/noise")
 out=$(pod run --rm --network none --volume floop-volume:/volume floop-test \
-	/bin/sh -c "busybox sha256sum /usr/lib/noise; busybox cp /usr/lib/noise /volume/copy
+	/bin/sh -c "busybox sha256sum /usr/lib/noise
+	busybox cp /usr/lib/noise /volume/copy
 	busybox grep ' /volume ' /proc/mounts")
 matches "run" "$out" "$sum */dev/loop* /volume ext4 *"
 gone "$second"
