@@ -11,23 +11,36 @@ PROJECT = pathlib.Path(__file__).resolve().parents[2]
 FLOOP = PROJECT / "cli" / "target" / "release" / "floop"
 
 # The exit codes of the command: docs/command.md.
-DONE, FAILED, USAGE, NO_DRIVER, BUSY, PERMISSION, NOT_FOUND, UNSUITABLE = range(8)
+DONE, FAILED, USAGE, NO_DRIVER, BUSY, PERMISSION, NOT_FOUND, UNSUITABLE = range(
+    8
+)
 
 
 def run(*command, check=True, **kwargs):
-    """Run a command; its output is text. That it fails is an error unless check is off."""
+    """Run a command; its output is text.
+
+    That it fails is an error unless check is off.
+    """
     result = subprocess.run(
-        [str(word) for word in command], capture_output=True, text=True, check=False, **kwargs
+        [str(word) for word in command],
+        capture_output=True,
+        text=True,
+        check=False,
+        **kwargs,
     )
     if check and result.returncode:
         raise AssertionError(
-            f"{command} ended with {result.returncode}\n{result.stdout}{result.stderr}"
+            f"{command} ended with {result.returncode}\n"
+            f"{result.stdout}{result.stderr}"
         )
     return result
 
 
 def words(args):
-    """A command line; where floop is loaded beside it, with the loop driver asked for."""
+    """A command line.
+
+    Where floop is loaded beside loop, it asks for the loop driver.
+    """
     beside = os.path.exists("/dev/floop-control") and "--driver" not in args
     if beside and args and args[0] == "attach":
         args = ["attach", "--driver", "loop", *args[1:]]
@@ -52,7 +65,10 @@ class Floop:
         return self.json("status", device)
 
     def quiet(self, *args):
-        """It must succeed without a word on standard error; returns what it prints."""
+        """It must succeed, without a word on standard error.
+
+        Returns what it prints.
+        """
         result = run(*words(args))
         assert result.stderr == ""
         return result.stdout
@@ -64,7 +80,7 @@ class Floop:
         return result.stdout.strip(), result.stderr
 
     def refused(self, code, *args, via=(), **kwargs):
-        """It must fail with this exit code; returns its one line of complaint."""
+        """It must fail with this exit code; returns its line of complaint."""
         result = run(*via, *words(args), check=False, **kwargs)
         assert result.returncode == code, result.stdout + result.stderr
         assert result.stdout == ""
@@ -84,24 +100,36 @@ def is_attached_below(device, folder):
 
 def attached_below(folder):
     """The devices whose image is in a folder."""
-    devices = [name for name in os.listdir("/sys/block") if name.startswith("loop")]
-    return [f"/dev/{name}" for name in devices if is_attached_below(name, folder)]
+    devices = [
+        name for name in os.listdir("/sys/block") if name.startswith("loop")
+    ]
+    return [
+        f"/dev/{name}" for name in devices if is_attached_below(name, folder)
+    ]
 
 
 def attached_on(device):
-    """The devices whose image is a device, and what is on those; the topmost first."""
+    """The devices whose image is a device, and what is on those.
+
+    The topmost is first.
+    """
     found = []
     for name in os.listdir("/sys/block"):
         path = pathlib.Path(f"/sys/block/{name}/loop/backing_file")
-        if name.startswith("loop") and path.exists() and path.read_text().strip() == device:
+        if (
+            name.startswith("loop")
+            and path.exists()
+            and path.read_text().strip() == device
+        ):
             found += [*attached_on(f"/dev/{name}"), f"/dev/{name}"]
     return found
 
 
 def detach_below(folder):
-    """Detach them, at once or when their last user lets them go; returns which they were.
+    """Detach them, at once or when their last user lets them go.
 
-    A device that a failed test left on one of them would keep that one.
+    Returns which they were. A device that a failed test left on one of them
+    would keep that one.
     """
     devices = attached_below(folder)
     for device in devices:
@@ -119,15 +147,24 @@ def wait_until(true, seconds=20):
 
 
 def is_attached(device):
-    return os.path.exists(f"/sys/block/{os.path.basename(device)}/loop/backing_file")
+    return os.path.exists(
+        f"/sys/block/{os.path.basename(device)}/loop/backing_file"
+    )
 
 
 def attribute(device, name):
-    return pathlib.Path(f"/sys/block/{os.path.basename(device)}/{name}").read_text().strip()
+    return (
+        pathlib.Path(f"/sys/block/{os.path.basename(device)}/{name}")
+        .read_text()
+        .strip()
+    )
 
 
 def private(script):
-    """The start of a command that runs in mounts of its own, after a shell script there."""
+    """The start of a command that runs in mounts of its own.
+
+    A shell script runs there before it.
+    """
     return ["unshare", "--mount", "sh", "-ec", f'{script}\nexec "$@"', "sh"]
 
 

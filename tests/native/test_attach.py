@@ -31,7 +31,10 @@ def test_prints_the_device_and_nothing_else(floop, image):
 
 
 def test_device_is_the_image(floop, image):
-    """What is in the image is on the device, and what is written to the device is in the image."""
+    """What is in the image is on the device.
+
+    What is written to the device is in the image.
+    """
     path = image(4 << 20, at={0: b"first", (4 << 20) - 4: b"last"})
     device = floop.attach(path)
     with open(device, "r+b") as f:
@@ -50,7 +53,10 @@ def test_device_is_the_image(floop, image):
 
 
 def test_json_has_the_documented_fields(floop, image):
-    """attach --json prints one object; its fields and their types are those of docs/command.md."""
+    """attach --json prints one object.
+
+    Its fields and their types are those of docs/command.md.
+    """
     path = image()
     out = json.loads(floop.quiet("attach", "--json", path))
     types = {
@@ -90,7 +96,7 @@ def test_json_has_the_documented_fields(floop, image):
 
 
 def test_offset_and_size_limit_are_a_window(floop, image):
-    """--offset and --size-limit choose the part of the image that the device shows."""
+    """--offset and --size-limit choose the part that the device shows."""
     path = image(1 << 20, at={65536: b"begin", 65536 + 8192 - 3: b"end"})
     device = floop.attach("--offset", "64K", "--size-limit", "8192", path)
     with open(device, "rb") as f:
@@ -98,7 +104,11 @@ def test_offset_and_size_limit_are_a_window(floop, image):
     assert len(data) == 8192
     assert data.startswith(b"begin") and data.endswith(b"end")
     status = floop.status(device)
-    assert (status["offset"], status["size_limit"], status["size"]) == (65536, 8192, 8192)
+    assert (status["offset"], status["size_limit"], status["size"]) == (
+        65536,
+        8192,
+        8192,
+    )
 
 
 @pytest.mark.parametrize(
@@ -115,7 +125,10 @@ def test_offset_and_size_limit_are_a_window(floop, image):
     ],
 )
 def test_sizes_have_the_suffixes_of_losetup(floop, image, text, size):
-    """K, KiB and so on are powers of 1024, KB and so on of 1000; hexadecimal works too."""
+    """K, KiB and so on are powers of 1024, KB and so on of 1000.
+
+    Hexadecimal works too.
+    """
     device = floop.attach("--offset", text, image(4 << 20))
     assert attribute(device, "loop/offset") == str(size)
 
@@ -150,7 +163,10 @@ def test_read_only(floop, image):
 
 
 def test_read_only_file_system(floop, image, folder):
-    """An image that can't be opened for writing is attached read-only, with a warning."""
+    """An image that can't be opened for writing is attached read-only.
+
+    A warning says so.
+    """
     path = image()
     mount = folder / "mount"
     mount.mkdir()
@@ -169,31 +185,47 @@ def test_sector_size(floop, image):
 
 
 def test_partscan_and_its_absence(floop, image):
-    """--partscan asks the kernel for partitions; without it, it does not look."""
-    assert floop.status(floop.attach("--partscan", image(name="a")))["partscan"] is True
+    """--partscan asks the kernel for partitions; else it does not look."""
+    assert (
+        floop.status(floop.attach("--partscan", image(name="a")))["partscan"]
+        is True
+    )
     assert floop.status(floop.attach(image(name="b")))["partscan"] is False
 
 
 def test_partscan_with_the_wrong_sector_size_says_so(floop, image):
-    """A GPT for 512-byte sectors can't be found through 4096-byte ones: a warning explains it."""
+    """A GPT for 512-byte sectors can't be found through 4096-byte ones.
+
+    A warning explains it.
+    """
     path = image(at=GPT_512)
-    device, warning = floop.warning("attach", "--partscan", "--sector-size", "4096", path)
-    assert "holds a GPT made for 512-byte sectors, but the device has sectors of 4096" in warning
+    device, warning = floop.warning(
+        "attach", "--partscan", "--sector-size", "4096", path
+    )
+    assert (
+        "holds a GPT made for 512-byte sectors, "
+        "but the device has sectors of 4096"
+    ) in warning
     assert is_attached(device)
 
 
 def test_the_tail_that_fills_no_sector(floop, image):
-    """A size that is no multiple of the sector size: a warning says how much can't be seen."""
+    """A size that is no multiple of the sector size.
+
+    A warning says how much can't be seen.
+    """
     device, warning = floop.warning("attach", image(4096 + 17))
     assert "the last 17 bytes can't be seen" in warning
     assert floop.status(device)["size"] == 4096
-    device, warning = floop.warning("attach", "--sector-size", "4096", image(8192 + 512, "b"))
+    device, warning = floop.warning(
+        "attach", "--sector-size", "4096", image(8192 + 512, "b")
+    )
     assert "the last 512 bytes can't be seen" in warning
     assert "not a multiple of the sector size, 4096" in warning
 
 
 def test_attached_twice_for_writing(floop, image, folder):
-    """Attaching an image a second time for writing works, as with losetup, but warns."""
+    """Attaching a second time for writing works, as with losetup, but warns."""
     path = image()
     (folder / "another-name").hardlink_to(path)
     first = floop.attach(path)
@@ -203,7 +235,7 @@ def test_attached_twice_for_writing(floop, image, folder):
 
 
 def test_attached_twice_without_harm(floop, image):
-    """No warning if it is read-only, or if the devices show different parts of the image."""
+    """No warning if it is read-only, or if the devices show different parts."""
     path = image()
     floop("attach", "--size-limit", "512K", path)
     floop.quiet("attach", "--read-only", path)
@@ -211,7 +243,10 @@ def test_attached_twice_without_harm(floop, image):
 
 
 def test_image_on_a_loop_device(floop, image):
-    """A block device is an image too, a loop device among them; status names who holds it."""
+    """A block device is an image too, a loop device among them.
+
+    status names who holds it.
+    """
     below = floop.attach(image(at={4096: b"deep"}))
     above = floop.attach("--offset", "4096", below)
     with open(above, "rb") as f:
@@ -227,13 +262,19 @@ def test_the_driver_that_was_asked_for(floop, image):
 
 
 def test_names_that_are_hard_to_print(floop, folder, image):
-    """A name with control characters or broken UTF-8 is no danger to a terminal, nor to JSON."""
+    """A name with control characters or broken UTF-8 is no danger.
+
+    It is none to a terminal, nor to JSON.
+    """
     name = os.fsdecode(b"a\nb\x1b[31m\xff.img")
     path = image(name=name)
     device = floop.attach(path)
     status = floop("status", device)
     assert f"{folder}/a\\x0ab\\x1b[31m\\xff.img" in status
-    assert floop.status(device)["backing_file"] == f"{folder}/a\nb\x1b[31m\ufffd.img"
+    assert (
+        floop.status(device)["backing_file"]
+        == f"{folder}/a\nb\x1b[31m\ufffd.img"
+    )
     floop("detach", path)
     assert not is_attached(device)
 
@@ -247,19 +288,34 @@ def test_name_that_begins_with_a_dash(floop, image, folder):
 
 
 def test_output_that_cannot_be_written(image, folder):
-    """If the device can't be printed nobody knows of it: it is detached again, and that fails."""
+    """If the device can't be printed nobody knows of it.
+
+    It is detached again, and attach fails.
+    """
     with open("/dev/full", "w") as full:
         result = subprocess.run(
-            [FLOOP, "attach", image()], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+            [FLOOP, "attach", image()],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
         )
     assert result.returncode == 1
-    assert "cannot write to standard output: no space left on device" in result.stderr
+    assert (
+        "cannot write to standard output: no space left on device"
+        in result.stderr
+    )
     assert attached_below(folder) == []
 
 
-@pytest.mark.parametrize("kind", ["folder", "character device", "pipe", "socket"])
+@pytest.mark.parametrize(
+    "kind", ["folder", "character device", "pipe", "socket"]
+)
 def test_what_is_no_image(floop, folder, kind):
-    """Only regular files and block devices can be images; the message says what it is instead."""
+    """Only regular files and block devices can be images.
+
+    The message says what it is instead.
+    """
     path = folder / "it"
     if kind == "folder":
         path.mkdir()
@@ -275,7 +331,10 @@ def test_what_is_no_image(floop, folder, kind):
             s.bind(str(path))
         says = "is not a file"
     complaint = floop.refused(UNSUITABLE, "attach", path)
-    assert f"{path}: {says}; an image is a regular file or a block device" in complaint
+    assert (
+        f"{path}: {says}; an image is a regular file or a block device"
+        in complaint
+    )
 
 
 def test_no_such_file(floop, folder):
@@ -287,7 +346,9 @@ def test_no_such_file(floop, folder):
 
 def test_file_below_a_file(floop, image):
     """A path through something that is no folder is a path to nothing."""
-    assert "not a directory" in floop.refused(NOT_FOUND, "attach", image() / "x")
+    assert "not a directory" in floop.refused(
+        NOT_FOUND, "attach", image() / "x"
+    )
 
 
 def test_empty_image(floop, image, folder):
@@ -299,21 +360,37 @@ def test_empty_image(floop, image, folder):
 
 def test_offset_past_the_end(floop, image):
     """An offset at or past the end is an error, not a device of no size."""
-    complaint = floop.refused(UNSUITABLE, "attach", "--offset", "1M", image(1 << 20))
+    complaint = floop.refused(
+        UNSUITABLE, "attach", "--offset", "1M", image(1 << 20)
+    )
     assert "the offset 1048576 is past its end (1048576 bytes); " in complaint
 
 
 def test_less_than_a_sector(floop, image):
     """So is an image, or what is left of it, that does not fill one sector."""
-    assert "only 100 bytes would be visible" in floop.refused(UNSUITABLE, "attach", image(100))
-    complaint = floop.refused(
-        UNSUITABLE, "attach", "--sector-size", "4096", "--size-limit", "2K", image()
+    assert "only 100 bytes would be visible" in floop.refused(
+        UNSUITABLE, "attach", image(100)
     )
-    assert "only 2048 bytes would be visible, less than a sector of 4096" in complaint
+    complaint = floop.refused(
+        UNSUITABLE,
+        "attach",
+        "--sector-size",
+        "4096",
+        "--size-limit",
+        "2K",
+        image(),
+    )
+    assert (
+        "only 2048 bytes would be visible, less than a sector of 4096"
+        in complaint
+    )
 
 
 def test_immutable_image(floop, image, fine, folder):
-    """An image that may not be written at all: the message says what attaches it."""
+    """An image that may not be written at all.
+
+    The message says what attaches it.
+    """
     path = image(where=fine, name="immutable")
     run("chattr", "+i", path)
     try:
@@ -334,4 +411,7 @@ def test_program_that_is_running(floop, folder):
             complaint = floop.refused(BUSY, "attach", program)
         finally:
             process.kill()
-    assert f"{program}: is a program that is running; --read-only attaches it" in complaint
+    assert (
+        f"{program}: is a program that is running; --read-only attaches it"
+        in complaint
+    )

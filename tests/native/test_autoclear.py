@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""floop attach --autoclear: the device goes with its last user, but not before its first."""
+"""floop attach --autoclear: the device goes with its last user.
+
+It does not go before its first.
+"""
 
 import shutil
 import subprocess
@@ -17,7 +20,10 @@ def holders_of(floop, device):
 
 
 def attach(floop, path):
-    """A device with autoclear, and the process that keeps it for its first user."""
+    """A device with autoclear, and the process that keeps it.
+
+    It is kept for its first user.
+    """
     device = floop.attach("--autoclear", path)
     wait_until(lambda: holders_of(floop, device))
     return device, holders_of(floop, device)[0]
@@ -40,14 +46,20 @@ def test_goes_with_its_last_mount(floop, image, folder):
 
 
 def test_stays_for_its_first_user(floop, image):
-    """It is still there a while after attach has ended, though nobody has used it yet."""
+    """It is still there a while after attach has ended.
+
+    Nobody has used it yet.
+    """
     device, _ = attach(floop, image())
     time.sleep(1)
     assert is_attached(device)
 
 
 def test_who_only_looks_is_no_user(floop, image, folder):
-    """udev has every new device open for a moment, and that is not its first user."""
+    """udev has every new device open for a moment.
+
+    That is not its first user.
+    """
     device, pid = attach(floop, image())
     looker = folder / "udev-worker"
     shutil.copy(shutil.which("sleep"), looker)
@@ -68,7 +80,10 @@ def test_goes_with_its_last_close(floop, image):
 
 
 def test_detach_before_the_first_user(floop, image):
-    """detach does not wait for a first user: it detaches at once, and ends who waits."""
+    """detach does not wait for a first user.
+
+    It detaches at once, and ends who waits.
+    """
     device, pid = attach(floop, image())
     floop("detach", device)
     assert not is_attached(device)
@@ -86,6 +101,8 @@ def alive(pid):
 def test_who_waits_is_not_in_the_way(floop, image, folder):
     """What waits has no terminal, no pipe and no folder of the caller's."""
     device, pid = attach(floop, image())
-    out = run("readlink", f"/proc/{pid}/fd/1", f"/proc/{pid}/fd/2", f"/proc/{pid}/cwd").stdout
+    out = run(
+        "readlink", f"/proc/{pid}/fd/1", f"/proc/{pid}/fd/2", f"/proc/{pid}/cwd"
+    ).stdout
     assert out == "/dev/null\n/dev/null\n/\n"
     assert is_attached(device)

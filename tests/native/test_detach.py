@@ -26,13 +26,18 @@ def test_device(floop, image):
 
 
 def test_json(floop, image):
-    """detach --json prints what became of each device on standard output, and nothing else."""
+    """detach --json prints what became of each device, and nothing else.
+
+    It prints that on standard output.
+    """
     path = image()
     device = floop.attach(path)
     result = run(FLOOP, "detach", "--json", device)
     assert result.stderr == ""
     assert json.loads(result.stdout) == {
-        "devices": [{"device": device, "backing_file": str(path), "state": "detached"}]
+        "devices": [
+            {"device": device, "backing_file": str(path), "state": "detached"}
+        ]
     }
 
 
@@ -55,7 +60,10 @@ def test_image_detaches_every_device_of_it(floop, image):
 
 
 def test_image_by_another_name(floop, image, folder):
-    """The image is the file, not the name: hard links and symbolic links are as good."""
+    """The image is the file, not the name.
+
+    Hard links and symbolic links are as good.
+    """
     path = image()
     (folder / "hard").hardlink_to(path)
     (folder / "symbolic").symlink_to(path)
@@ -71,7 +79,9 @@ def test_another_file_by_the_image_s_name(floop, image):
     device = floop.attach(path)
     path.rename(path.with_suffix(".old"))
     image()
-    assert "is not attached to any device" in floop.refused(NOT_FOUND, "detach", path)
+    assert "is not attached to any device" in floop.refused(
+        NOT_FOUND, "detach", path
+    )
     assert is_attached(device)
 
 
@@ -85,7 +95,10 @@ def test_deleted_image(floop, image):
 
 
 def test_files_of_the_same_number(floop, image, folder):
-    """Each file system counts its own inodes: a file of that number elsewhere is another."""
+    """Each file system counts its own inodes.
+
+    A file of that number elsewhere is another.
+    """
     paths = []
     for name in "first", "second":
         (folder / name).mkdir()
@@ -99,7 +112,10 @@ def test_files_of_the_same_number(floop, image, folder):
 
 
 def test_block_device_as_image(floop, image):
-    """A loop device that is an image itself: its name stands for it, not for what is on it."""
+    """A loop device that is an image itself.
+
+    Its name stands for it, not for what is on it.
+    """
     below = floop.attach(image())
     above = floop.attach(below)
     floop("detach", above)
@@ -107,16 +123,21 @@ def test_block_device_as_image(floop, image):
 
 
 def test_several_at_once(floop, image):
-    """Several can be named; that one of them fails keeps none of the others from it."""
+    """Several can be named; that one fails keeps none of the others from it."""
     first, second = (floop.attach(image(name=name)) for name in "ab")
     result = run(FLOOP, "detach", first, "/no/such", second, check=False)
     assert result.returncode == NOT_FOUND
-    assert "/no/such: no such device or image; floop list shows" in result.stderr
+    assert (
+        "/no/such: no such device or image; floop list shows" in result.stderr
+    )
     assert not is_attached(first) and not is_attached(second)
 
 
 def test_in_use(floop, image, folder):
-    """A mounted device is detached by its last user; detach says so, and who that is."""
+    """A mounted device is detached by its last user.
+
+    detach says so, and who that is.
+    """
     path = image(8 << 20)
     device = floop.attach(path)
     run("mkfs.ext4", "-q", "-F", device)
@@ -125,7 +146,9 @@ def test_in_use(floop, image, folder):
     run("mount", device, mount)
     stderr = run(FLOOP, "detach", device).stderr
     assert stderr.startswith(f"floop: {device} is in use: mounted on {mount}")
-    assert stderr.endswith(f"; it will be detached when its last user closes it ({path})\n")
+    assert stderr.endswith(
+        f"; it will be detached when its last user closes it ({path})\n"
+    )
     assert is_attached(device)
     assert floop.status(device)["autoclear"] is True
     state = floop.json("detach", device)["devices"][0]["state"]
@@ -147,23 +170,30 @@ def test_open_somewhere(floop, image):
 def test_nothing_attached(floop, image):
     """Detaching twice is an error the second time."""
     device = floop.attach(image())
-    # With this device alone to be seen, nobody can have attached something else to it.
+    # With this device alone to be seen, nobody can have attached something else
+    # to it.
     floop("detach", device)
-    complaint = floop.refused(NOT_FOUND, "detach", device, via=private(only_sysfs_of([])))
+    complaint = floop.refused(
+        NOT_FOUND, "detach", device, via=private(only_sysfs_of([]))
+    )
     assert f"{device}: nothing is attached to it" in complaint
 
 
 def test_image_that_is_not_attached(floop, image):
     """Nor can an image be detached that is not attached."""
     path = image()
-    assert f"{path}: is not attached to any device" in floop.refused(NOT_FOUND, "detach", path)
+    assert f"{path}: is not attached to any device" in floop.refused(
+        NOT_FOUND, "detach", path
+    )
 
 
 def test_partition(floop, image, partition):
     """A partition can't be detached; the message names the device that can."""
     device = floop.attach(image(32 << 20))
     partition(device, 1, 2048, 16384)
-    assert f"give {device} itself" in floop.refused(UNSUITABLE, "detach", f"{device}p1")
+    assert f"give {device} itself" in floop.refused(
+        UNSUITABLE, "detach", f"{device}p1"
+    )
 
 
 def test_dry_run(floop, image):
@@ -174,26 +204,41 @@ def test_dry_run(floop, image):
         f"floop: {device} would be detached ({path})\n"
     )
     outcome = floop.json("detach", "--all", "--dry-run")["devices"]
-    assert {"device": device, "backing_file": str(path), "state": "would-detach"} in outcome
+    assert {
+        "device": device,
+        "backing_file": str(path),
+        "state": "would-detach",
+    } in outcome
     assert is_attached(device)
 
 
 def test_all_means_every_device(floop, image):
-    """--all --dry-run names each device that list shows, and --driver those of one driver."""
+    """--all --dry-run names each device that list shows.
+
+    With --driver it names those of one driver.
+    """
     floop("attach", image(name="a"))
     floop("attach", image(name="b"))
     everything = [d["device"] for d in floop.json("list")["devices"]]
     would = floop.json("detach", "--all", "--dry-run")["devices"]
-    assert {d["device"] for d in would} >= {d for d in everything if is_attached(d)}
-    would = floop.json("detach", "--all", "--driver", "floop", "--dry-run")["devices"]
+    assert {d["device"] for d in would} >= {
+        d for d in everything if is_attached(d)
+    }
+    only = ["--driver", "floop"]
+    would = floop.json("detach", "--all", *only, "--dry-run")["devices"]
     assert all(d["device"].startswith("/dev/floop") for d in would)
 
 
 def test_all(floop, image):
-    """--all detaches all there is. (Here it sees a /sys that has this test's devices only.)"""
+    """--all detaches all there is.
+
+    Here it sees a /sys that has this test's devices only.
+    """
     devices = [floop.attach(image(name=name)) for name in "abc"]
     other = floop.attach(image(name="other"))
-    out = run(*private(only_sysfs_of(devices)), FLOOP, "detach", "--all", "--json").stdout
+    out = run(
+        *private(only_sysfs_of(devices)), FLOOP, "detach", "--all", "--json"
+    ).stdout
     assert [entry["device"] for entry in json.loads(out)["devices"]] == sorted(
         devices, key=lambda name: int(name.removeprefix("/dev/loop"))
     )

@@ -25,10 +25,16 @@ NODES = 'for n in $(seq 0 300); do mknod "/dev/loop$n" b 7 "$n"; done'
 
 
 def test_no_driver_at_all(floop, image):
-    """With no driver loaded the message names both control nodes, and how to load a driver."""
-    complaint = floop.refused(NO_DRIVER, "attach", image(), via=private(EMPTY_DEV))
+    """With no driver loaded the message names both control nodes.
+
+    It says how to load a driver, too.
+    """
+    complaint = floop.refused(
+        NO_DRIVER, "attach", image(), via=private(EMPTY_DEV)
+    )
     assert complaint == (
-        "floop: no driver: neither /dev/floop-control nor /dev/loop-control is there; "
+        "floop: no driver: "
+        "neither /dev/floop-control nor /dev/loop-control is there; "
         "load one as root: modprobe floop, or modprobe loop\n"
     )
 
@@ -38,20 +44,36 @@ def test_no_loop_driver(floop, image):
     complaint = floop.refused(
         NO_DRIVER, "attach", "--driver", "loop", image(), via=private(EMPTY_DEV)
     )
-    assert "no loop driver: /dev/loop-control is not there; load it as root" in complaint
+    assert (
+        "no loop driver: /dev/loop-control is not there; load it as root"
+        in complaint
+    )
 
 
 def test_no_floop_driver(floop, image):
-    """--driver floop without the module: the message says how to go on without it, too."""
+    """--driver floop without the module.
+
+    The message says how to go on without it, too.
+    """
     complaint = floop.refused(
-        NO_DRIVER, "attach", "--driver", "floop", image(), via=private(ONLY_CONTROL)
+        NO_DRIVER,
+        "attach",
+        "--driver",
+        "floop",
+        image(),
+        via=private(ONLY_CONTROL),
     )
     assert "no floop driver: /dev/floop-control is not there" in complaint
-    assert "(modprobe floop), or use the loop driver (--driver loop)" in complaint
+    assert (
+        "(modprobe floop), or use the loop driver (--driver loop)" in complaint
+    )
 
 
 def test_auto_without_floop_is_the_loop_driver(floop, image):
-    """Where floop is not loaded, the loop driver attaches the image, without a word about it."""
+    """Where floop is not loaded, the loop driver attaches the image.
+
+    Not a word is said about it.
+    """
     device = run(*private(f"{ONLY_CONTROL}\n{NODES}"), FLOOP, "attach", image())
     assert device.stdout.startswith("/dev/loop")
     assert device.stderr == ""
@@ -64,7 +86,10 @@ def test_no_permission_to_attach(floop, image):
     for parent in path.parents[:4]:
         os.chmod(parent, 0o755)
     complaint = floop.refused(PERMISSION, "attach", path, via=NOBODY)
-    assert "-control: cannot open: permission denied; run it as root (sudo)" in complaint
+    assert (
+        "-control: cannot open: permission denied; run it as root (sudo)"
+        in complaint
+    )
 
 
 def test_no_permission_for_the_image(floop, image):
@@ -81,19 +106,28 @@ def test_no_permission_to_detach(floop, image):
     """Nor may everyone detach."""
     device = floop.attach(image())
     complaint = floop.refused(PERMISSION, "detach", device, via=NOBODY)
-    assert f"{device}: cannot open: permission denied; run it as root (sudo)" in complaint
+    assert (
+        f"{device}: cannot open: permission denied; run it as root (sudo)"
+        in complaint
+    )
     assert is_attached(device)
 
 
 def test_node_that_comes_late(floop, image, folder):
-    """udev may make the node after the kernel has made the device: attach waits for it."""
+    """udev may make the node after the kernel made the device.
+
+    attach waits for it.
+    """
     late = private(f"{ONLY_CONTROL}\n(sleep 0.5; {NODES}) &")
     device = run(*late, FLOOP, "attach", image()).stdout.strip()
     assert attached_below(folder) == [device]
 
 
 def test_node_of_another_device(floop, image, folder):
-    """A stale node is not taken for the device: attach waits for the right one."""
+    """A stale node is not taken for the device.
+
+    attach waits for the right one.
+    """
     stale = 'for n in $(seq 0 300); do mknod "/dev/loop$n" b 1 0; done'
     right = f"rm /dev/loop[0-9]*; {NODES}"
     late = private(f"{ONLY_CONTROL}\n{stale}\n(sleep 0.5; {right}) &")
@@ -103,14 +137,19 @@ def test_node_of_another_device(floop, image, folder):
 
 def test_node_that_never_comes(floop, image, folder):
     """Without the node at all attach gives up, and says how to make it."""
-    complaint = floop.refused(FAILED, "attach", image(), via=private(ONLY_CONTROL))
+    complaint = floop.refused(
+        FAILED, "attach", image(), via=private(ONLY_CONTROL)
+    )
     assert "its node has not appeared" in complaint
     assert "; mknod /dev/loop" in complaint
     assert attached_below(folder) == []
 
 
 def modprobe(folder):
-    """A modprobe that writes down what it was asked for; returns what to call with it."""
+    """A modprobe that writes down what it was asked for.
+
+    Returns what to call with it.
+    """
     program = folder / "modprobe"
     program.write_text(f'#!/bin/sh\necho "$*" >>{folder}/asked\n')
     program.chmod(0o755)
@@ -122,11 +161,17 @@ def modprobe(folder):
 
 
 def test_modprobe_is_asked(floop, image, folder):
-    """With no driver there root's attach has modprobe load floop, or else the loop driver."""
+    """With no driver there root's attach has modprobe load one.
+
+    That is floop, or else the loop driver.
+    """
     via = [*private(EMPTY_DEV), *modprobe(folder)]
     floop.refused(NO_DRIVER, "attach", "--driver", "auto", image(), via=via)
     asked = (folder / "asked").read_text().splitlines()
-    assert asked == ["--quiet --use-blacklist floop", "--quiet --use-blacklist loop"]
+    assert asked == [
+        "--quiet --use-blacklist floop",
+        "--quiet --use-blacklist loop",
+    ]
 
 
 def test_modprobe_is_not_asked_in_vain(floop, image, folder):
@@ -135,5 +180,7 @@ def test_modprobe_is_not_asked_in_vain(floop, image, folder):
     run(*via, FLOOP, "attach", "--driver", "loop", image())
     path = image()
     os.chmod(path, 0o666)
-    floop.refused(NO_DRIVER, "attach", path, via=[*private(EMPTY_DEV), *via, *NOBODY])
+    floop.refused(
+        NO_DRIVER, "attach", path, via=[*private(EMPTY_DEV), *via, *NOBODY]
+    )
     assert (folder / "asked").read_text() == ""

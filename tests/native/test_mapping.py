@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Mapping where the in-tree driver serves, and what the module's reasons are called.
+"""Mapping where the in-tree driver serves.
 
-What floop itself maps is tests/cases/cli/mapping.sh.
+Also what the module's reasons are called. What floop itself maps is
+tests/cases/cli/mapping.sh.
 """
 
 import json
@@ -35,7 +36,11 @@ FIELDS = [
     "ios_file",
 ]
 # Those that are lines of loop/stat
-STAT = [name for name in FIELDS if name not in ("mapped", "mapping", "mapped_reason")]
+STAT = [
+    name
+    for name in FIELDS
+    if name not in ("mapped", "mapping", "mapped_reason")
+]
 
 
 def nothing_said(status):
@@ -44,9 +49,14 @@ def nothing_said(status):
 
 
 def test_status(floop, image):
-    """The in-tree driver maps nothing: status says so in words, and in JSON nothing at all."""
+    """The in-tree driver maps nothing.
+
+    status says so in words, and in JSON nothing at all.
+    """
     device = floop.attach(image())
-    assert "\nmapping:        not with the in-tree driver\n" in floop("status", device)
+    assert "\nmapping:        not with the in-tree driver\n" in floop(
+        "status", device
+    )
     assert nothing_said(floop.status(device))
 
 
@@ -54,7 +64,9 @@ def test_list(floop, image):
     """In list there is a dash."""
     device = floop.attach(image())
     assert column(floop("list"), device) == "-"
-    found = next(d for d in floop.json("list")["devices"] if d["device"] == device)
+    found = next(
+        d for d in floop.json("list")["devices"] if d["device"] == device
+    )
     assert (found["mapped"], found["mapped_bytes"]) == (None, None)
 
 
@@ -68,10 +80,14 @@ def test_attach_without(floop, image, how):
 def test_attach_with(floop, image, folder):
     """--mapping on is an error that names the driver; nothing is attached."""
     path = image()
-    complaint = floop.refused(NO_DRIVER, "attach", "--driver", "loop", "--mapping", "on", path)
+    complaint = floop.refused(
+        NO_DRIVER, "attach", "--driver", "loop", "--mapping", "on", path
+    )
     assert complaint == (
-        f"floop: {path}: can't be mapped: the in-tree loop driver would serve it, and only floop "
-        "maps; load floop as root (modprobe floop), and don't ask for --driver loop\n"
+        f"floop: {path}: can't be mapped: "
+        "the in-tree loop driver would serve it, and only floop maps; "
+        "load floop as root (modprobe floop), "
+        "and don't ask for --driver loop\n"
     )
     assert attached_below(folder) == []
 
@@ -84,30 +100,51 @@ def test_set_off(floop, image):
 
 
 def test_set_on(floop, image):
-    """set --mapping on is an error that names the driver; the device stays as it is."""
+    """set --mapping on is an error that names the driver.
+
+    The device stays as it is.
+    """
     device = floop.attach(image())
-    complaint = floop.refused(UNSUITABLE, "set", device.removeprefix("/dev/"), "--mapping", "on")
-    assert "can't be mapped: the in-tree loop driver serves it, and only floop maps; " in complaint
+    complaint = floop.refused(
+        UNSUITABLE, "set", device.removeprefix("/dev/"), "--mapping", "on"
+    )
+    assert (
+        "can't be mapped: "
+        "the in-tree loop driver serves it, and only floop maps; "
+    ) in complaint
     assert is_attached(device)
 
 
 def test_set_of_nothing(floop, image):
-    """There is nothing to set where nothing is attached, or of an image in its device's place."""
+    """There is nothing to set where nothing is attached.
+
+    Nor is there of an image in its device's place.
+    """
     path = image()
     device = floop.attach(path)
     complaint = floop.refused(UNSUITABLE, "set", path, "--mapping", "on")
-    assert f"{path}: is not a floop or loop device; it is attached to {device}" in complaint
-    complaint = floop.refused(NOT_FOUND, "set", "/dev/loop999999", "--mapping", "on")
+    assert (
+        f"{path}: is not a floop or loop device; it is attached to {device}"
+        in complaint
+    )
+    complaint = floop.refused(
+        NOT_FOUND, "set", "/dev/loop999999", "--mapping", "on"
+    )
     assert "/dev/loop999999: no such device" in complaint
     name = os.path.basename(device)
     hidden = private(f"mount -t tmpfs none /sys/block\nmkdir /sys/block/{name}")
-    complaint = floop.refused(NOT_FOUND, "set", device, "--mapping", "off", via=hidden)
+    complaint = floop.refused(
+        NOT_FOUND, "set", device, "--mapping", "off", via=hidden
+    )
     assert f"{device}: nothing is attached to it; " in complaint
 
 
 @pytest.fixture
 def served(folder):
-    """served(DEVICE, NAME=VALUE...): for private(): floop serves the device, and says this."""
+    """served(DEVICE, NAME=VALUE...), for private().
+
+    There floop serves the device, and says this.
+    """
 
     def make(device, **attributes):
         real = f"/sys/block/{os.path.basename(device)}/loop"
@@ -116,7 +153,9 @@ def served(folder):
         said = {"driver": "floop", **attributes}
         for name in os.listdir(real):
             said[name] = attribute(device, f"loop/{name}")
-        numbers = [f"{name} {said.pop(name)}\n" for name in STAT if name in said]
+        numbers = [
+            f"{name} {said.pop(name)}\n" for name in STAT if name in said
+        ]
         (fake / "stat").write_text("".join(numbers))
         for name, value in said.items():
             (fake / name).write_text(f"{value}\n")
@@ -165,7 +204,9 @@ def test_words(image, floop, served):
     }
 
 
-@pytest.mark.parametrize("size, says", [(0, "0%"), (1048575, "99%"), (1 << 20, "yes")])
+@pytest.mark.parametrize(
+    "size, says", [(0, "0%"), (1048575, "99%"), (1 << 20, "yes")]
+)
 def test_how_much(image, floop, served, size, says):
     """What is not all is not called all."""
     device = floop.attach(image())
@@ -174,12 +215,18 @@ def test_how_much(image, floop, served, size, says):
 
 
 def test_part_of_an_image(image, floop, served):
-    """Of a device that shows but a part of its image it is not known how much of that is mapped."""
+    """A device may show but a part of its image.
+
+    Then it is not known how much of that is mapped.
+    """
     device = floop.attach("--offset", "4096", image())
     via = served(device, **MAPPED)
     assert column(run(*via, FLOOP, "list").stdout, device) == "yes"
     text = run(*via, FLOOP, "status", device).stdout
-    assert "\nmapped:         786432 (768 KiB), of the whole image, in 3 extents\n" in text
+    assert (
+        "\nmapped:         786432 (768 KiB), of the whole image, in 3 extents\n"
+        in text
+    )
 
 
 def test_words_why_not(image, floop, served):
@@ -187,7 +234,10 @@ def test_words_why_not(image, floop, served):
     why = "someone else has the image open"
     device = floop.attach(image())
     via = served(device, **{**MAPPED, "mapped_reason": why, "mapped_bytes": 0})
-    assert f"\nmapping:        no: {why}\n" in run(*via, FLOOP, "status", device).stdout
+    assert (
+        f"\nmapping:        no: {why}\n"
+        in run(*via, FLOOP, "status", device).stdout
+    )
     assert column(run(*via, FLOOP, "list").stdout, device) == "no"
     status = json.loads(run(*via, FLOOP, "status", "--json", device).stdout)
     assert (status["mapped"], status["mapped_reason"]) == (False, why)
@@ -205,17 +255,28 @@ def test_set(floop, image, folder, served):
 
 @pytest.mark.parametrize("before", [0, 1])
 def test_set_on_what_never_is(floop, image, folder, served, before):
-    """Where a reason stays, set --mapping on fails with it and the way out, and changes nothing."""
+    """Where a reason stays, set --mapping on fails with it and the way out.
+
+    It changes nothing.
+    """
     device = floop.attach(image())
     why = "the image is not on ext4 or xfs"
     via = served(device, **{**MAPPED, "mapping": before, "mapped_reason": why})
-    complaint = floop.refused(UNSUITABLE, "set", "--mapping", "on", device, via=via)
-    assert complaint == f"floop: {device}: can't be mapped: {why}; move it to one of them\n"
+    complaint = floop.refused(
+        UNSUITABLE, "set", "--mapping", "on", device, via=via
+    )
+    assert (
+        complaint
+        == f"floop: {device}: can't be mapped: {why}; move it to one of them\n"
+    )
     assert (folder / "said/mapping").read_text() == f"{before}\n"
 
 
 def test_set_on_what_may_be(floop, image, served):
-    """Where it passes, there is a warning, also if this command has never heard of the reason."""
+    """Where it passes, there is a warning.
+
+    That is so for a reason that this command has never heard of, too.
+    """
     device = floop.attach(image())
     via = served(device, **{**MAPPED, "mapped_reason": "the moon is full"})
     result = run(*via, FLOOP, "set", "--mapping", "on", device)
@@ -226,28 +287,44 @@ def test_set_on_what_may_be(floop, image, served):
 
 
 def test_module_that_does_not_map(floop, image, served):
-    """A floop from before there was mapping: that is said, off is fine, on is an error."""
+    """A floop from before there was mapping.
+
+    That is said, off is fine, on is an error.
+    """
     device = floop.attach(image())
     via = served(device)
     text = run(*via, FLOOP, "status", device).stdout
     assert "\nmapping:        not with this version of floop\n" in text
     assert run(*via, FLOOP, "set", "--mapping", "off", device).stderr == ""
-    complaint = floop.refused(NO_DRIVER, "set", "--mapping", "on", device, via=via)
+    complaint = floop.refused(
+        NO_DRIVER, "set", "--mapping", "on", device, via=via
+    )
     assert "the loaded version of the floop module doesn't map; " in complaint
 
 
 def words_of_the_module():
     text = (PROJECT / "kernel" / "sysfs.c").read_text()
-    return re.findall(r'^\t\t\[FLOOP_UNMAPPED_\w+\]\s*= "([^"]+)",$', text, re.MULTILINE)
+    return re.findall(
+        r'^\t\t\[FLOOP_UNMAPPED_\w+\]\s*= "([^"]+)",$', text, re.MULTILINE
+    )
 
 
 def test_reasons_are_documented():
-    """Every reason that the module gives is in the table, with what to do, and no other."""
+    """Every reason that the module gives is in the table, and no other.
+
+    It is there with what to do.
+    """
     text = (PROJECT / "docs" / "command.md").read_text()
     table = text[text.index("| reason | stays |") :].split("\n\n")[0]
-    documented = re.findall(r"^\| `([^`]+)` \| (yes|no) \| \S", table, re.MULTILINE)
-    assert sorted(words_of_the_module()) == sorted(["mapped", *(words for words, _ in documented)])
+    documented = re.findall(
+        r"^\| `([^`]+)` \| (yes|no) \| \S", table, re.MULTILINE
+    )
+    assert sorted(words_of_the_module()) == sorted(
+        ["mapped", *(words for words, _ in documented)]
+    )
     # What stays is what the command gives up for.
     command = (PROJECT / "cli" / "src" / "mapping.rs").read_text()
     for words, stays in documented:
-        assert (f'"{words}"' in command.split("#[cfg(test)]")[0]) == (stays == "yes")
+        assert (f'"{words}"' in command.split("#[cfg(test)]")[0]) == (
+            stays == "yes"
+        )

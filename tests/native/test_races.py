@@ -11,10 +11,15 @@ LOOP_CTL_GET_FREE = 0x4C82
 
 
 def test_many_attach_at_once(floop, image):
-    """Sixteen that attach at once get sixteen devices, though all are told of the same free one."""
+    """Sixteen that attach at once get sixteen devices.
+
+    All are told of the same free one, though.
+    """
     images = [image(name=f"{n}.img") for n in range(16)]
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
-        results = list(pool.map(lambda path: run(FLOOP, "attach", path), images))
+        results = list(
+            pool.map(lambda path: run(FLOOP, "attach", path), images)
+        )
     devices = [result.stdout.strip() for result in results]
     assert len(set(devices)) == 16
     assert [result.stderr for result in results] == [""] * 16
@@ -23,7 +28,10 @@ def test_many_attach_at_once(floop, image):
 
 
 def test_attach_and_detach_at_once(floop, image, folder):
-    """Eight that attach and detach over and over never fail, and leave nothing behind."""
+    """Eight that attach and detach over and over never fail.
+
+    They leave nothing behind.
+    """
 
     def again_and_again(name):
         path = image(name=name)
@@ -33,13 +41,18 @@ def test_attach_and_detach_at_once(floop, image, folder):
             run(FLOOP, "detach", path)
 
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        for future in [pool.submit(again_and_again, f"{n}.img") for n in range(8)]:
+        for future in [
+            pool.submit(again_and_again, f"{n}.img") for n in range(8)
+        ]:
             future.result()
     assert attached_below(folder) == []
 
 
 def test_device_that_is_free_and_yet_taken(floop, image):
-    """Somebody has claimed the free device without attaching anything: attach takes another."""
+    """Somebody has claimed the free device without attaching anything.
+
+    attach takes another.
+    """
     with open("/dev/loop-control", "rb") as control:
         number = fcntl.ioctl(control, LOOP_CTL_GET_FREE)
     free = f"/dev/loop{number}"
@@ -53,7 +66,7 @@ def test_device_that_is_free_and_yet_taken(floop, image):
 
 
 def test_list_while_devices_come_and_go(floop, image):
-    """list and status of all never fail for a device that goes away under them."""
+    """list and status of all never fail for a device that goes away."""
 
     def come_and_go(name):
         path = image(name=name)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The scratch disk of `make bench NATIVE=1`: nothing is taken that may hold something."""
+"""The scratch disk of `make bench NATIVE=1`.
+
+Nothing is taken that may hold something.
+"""
 
 import pathlib
 import subprocess

@@ -44,19 +44,24 @@ def row_of(listing, device):
 def free_device():
     """One that nothing is attached to, as far as can be seen."""
     for name in sorted(os.listdir("/sys/block")):
-        if re.fullmatch(r"loop\d+", name) and not os.path.exists(f"/sys/block/{name}/loop"):
+        if re.fullmatch(r"loop\d+", name) and not os.path.exists(
+            f"/sys/block/{name}/loop"
+        ):
             return f"/dev/{name}"
     raise AssertionError("every loop device of this machine is taken")
 
 
 def test_list_is_a_table(floop, image):
-    """list shows a line for each device under a header, with the image's name at the end."""
+    """list has a line for each device under a header, the image's name last."""
     path = image(1 << 20, "a name.img")
-    device = floop.attach("--read-only", "--offset", "4096", "--size-limit", "8192", path)
+    device = floop.attach(
+        "--read-only", "--offset", "4096", "--size-limit", "8192", path
+    )
     listing = floop("list")
     header = listing.splitlines()[0].split()
     assert " ".join(header) == (
-        "NAME SIZE OFFSET LIMIT SECTOR RO AUTOCLEAR PARTSCAN DIRECT MAPPED DRIVER BACK-FILE"
+        "NAME SIZE OFFSET LIMIT SECTOR RO AUTOCLEAR PARTSCAN DIRECT MAPPED "
+        "DRIVER BACK-FILE"
     )
     row = row_of(listing, device)
     assert row.split()[:5] == [device, "8192", "4096", "8192", "512"]
@@ -65,7 +70,7 @@ def test_list_is_a_table(floop, image):
 
 
 def test_list_as_json(floop, image):
-    """list --json is an object with the list of devices; numbers are numbers."""
+    """list --json is an object with a list of devices; numbers are numbers."""
     device = floop.attach("--offset", "4096", image())
     listing = floop.json("list")
     assert list(listing) == ["devices"]
@@ -79,19 +84,28 @@ def test_list_is_in_order_of_the_numbers(floop, image):
     """loop10 comes after loop9."""
     for n in range(12):
         floop("attach", image(name=str(n)))
-    names = [d["device"] for d in floop.json("list")["devices"] if "/loop" in d["device"]]
-    assert names == sorted(names, key=lambda name: int(name.removeprefix("/dev/loop")))
+    names = [
+        d["device"]
+        for d in floop.json("list")["devices"]
+        if "/loop" in d["device"]
+    ]
+    assert names == sorted(
+        names, key=lambda name: int(name.removeprefix("/dev/loop"))
+    )
 
 
 def test_list_of_nothing(floop):
-    """With nothing attached, list prints nothing, and list --json an empty list."""
+    """With nothing attached list prints nothing; list --json, an empty list."""
     nothing = private(only_sysfs_of([]))
     assert run(*nothing, FLOOP, "list").stdout == ""
-    assert run(*nothing, FLOOP, "list", "--json").stdout == '{\n  "devices": []\n}\n'
+    assert (
+        run(*nothing, FLOOP, "list", "--json").stdout
+        == '{\n  "devices": []\n}\n'
+    )
 
 
 def test_list_and_status_need_no_privilege(floop, image):
-    """Everyone may look: list and status work for a user without any privilege."""
+    """Everyone may look: list and status work without any privilege."""
     device = floop.attach(image())
     nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     assert device in run(*nobody, FLOOP, "list").stdout
@@ -103,15 +117,23 @@ def test_status_for_people(floop, image):
     path = image(1 << 20)
     device = floop.attach("--offset", "4096", path)
     lines = floop("status", device).splitlines()
-    facts = dict(re.fullmatch(r"([^:]+): +(.*)", line).groups() for line in lines)
+    facts = dict(
+        re.fullmatch(r"([^:]+): +(.*)", line).groups() for line in lines
+    )
     assert facts["device"] == device
-    assert facts["driver"].startswith(("loop (in-tree)", "floop (drop-in for loop)"))
+    assert facts["driver"].startswith(
+        ("loop (in-tree)", "floop (drop-in for loop)")
+    )
     assert facts["image"] == str(path)
     assert facts["size"] == "1044480 (1020 KiB)"
     assert facts["offset"] == "4096 (4 KiB)"
     assert facts["size limit"] == "none"
     assert facts["sector size"] == "512"
-    assert (facts["read-only"], facts["autoclear"], facts["partition scan"]) == ("no", "no", "no")
+    assert (
+        facts["read-only"],
+        facts["autoclear"],
+        facts["partition scan"],
+    ) == ("no", "no", "no")
     assert "direct I/O" in facts
     # Nobody uses it, though udev may be looking at it just now.
     assert "mounted" not in facts.get("used", "")
@@ -131,7 +153,10 @@ def test_status_through_a_link(floop, image, folder):
 
 
 def test_deleted_image(floop, image):
-    """That the image was deleted is said, and its name is given without the kernel's remark."""
+    """That the image was deleted is said.
+
+    Its name is given without the kernel's remark.
+    """
     path = image()
     device = floop.attach(path)
     path.unlink()
@@ -149,25 +174,44 @@ def test_image_whose_name_says_deleted(floop, image):
 
 
 def test_partitions(floop, image, partition):
-    """Partitions are listed with their place on the device, and where they are mounted."""
+    """Partitions are listed with their place on the device.
+
+    So is where they are mounted.
+    """
     device = floop.attach(image(32 << 20))
     partition(device, 1, 2048, 16384)
     partition(device, 2, 18432, 2048)
     status = floop.status(device)
     assert status["partitions"] == [
-        {"device": f"{device}p1", "number": 1, "start": 1 << 20, "size": 8 << 20},
-        {"device": f"{device}p2", "number": 2, "start": 9 << 20, "size": 1 << 20},
+        {
+            "device": f"{device}p1",
+            "number": 1,
+            "start": 1 << 20,
+            "size": 8 << 20,
+        },
+        {
+            "device": f"{device}p2",
+            "number": 2,
+            "start": 9 << 20,
+            "size": 1 << 20,
+        },
     ]
     text = floop("status", device)
-    assert f"partition:      {device}p1, 8388608 (8 MiB) at 1048576 (1 MiB)\n" in text
+    assert (
+        f"partition:      {device}p1, 8388608 (8 MiB) at 1048576 (1 MiB)\n"
+        in text
+    )
 
 
 def test_partition_is_not_the_device(floop, image, partition):
-    """Asked about a partition, status names the device that it is a partition of."""
+    """Asked about a partition, status names the device that it is part of."""
     device = floop.attach(image(32 << 20))
     partition(device, 1, 2048, 16384)
     complaint = floop.refused(UNSUITABLE, "status", f"{device}p1")
-    assert f"{device}p1: is a partition of {device}; give {device} itself" in complaint
+    assert (
+        f"{device}p1: is a partition of {device}; give {device} itself"
+        in complaint
+    )
 
 
 def test_users(floop, image, folder):
@@ -200,7 +244,10 @@ def test_nothing_attached(floop):
     """A device that nothing is attached to has no status."""
     device = free_device()
     complaint = floop.refused(NOT_FOUND, "status", device)
-    assert f"{device}: nothing is attached to it; floop list shows what is attached" in complaint
+    assert (
+        f"{device}: nothing is attached to it; "
+        "floop list shows what is attached"
+    ) in complaint
 
 
 def test_no_such_device(floop):
@@ -215,12 +262,20 @@ def test_image_in_place_of_its_device(floop, image):
     path = image()
     device = floop.attach(path)
     complaint = floop.refused(UNSUITABLE, "status", path)
-    assert f"{path}: is not a floop or loop device; it is attached to {device}" in complaint
+    assert (
+        f"{path}: is not a floop or loop device; it is attached to {device}"
+        in complaint
+    )
 
 
-@pytest.mark.parametrize("command", [[], ["attach"], ["detach"], ["list"], ["status"], ["set"]])
+@pytest.mark.parametrize(
+    "command", [[], ["attach"], ["detach"], ["list"], ["status"], ["set"]]
+)
 def test_help(command):
-    """--help has examples and the exit codes, for the command and each of its subcommands."""
+    """--help has examples and the exit codes.
+
+    So it is for the command and each of its subcommands.
+    """
     text = Floop()(*command, "--help")
     assert "Examples:\n  " in text
     for code in range(8):
@@ -254,4 +309,7 @@ def test_help(command):
 )
 def test_wrong_usage(line):
     """What is wrong on the command line is exit code 2."""
-    assert run(FLOOP, *line, check=False, stdin=subprocess.DEVNULL).returncode == USAGE
+    assert (
+        run(FLOOP, *line, check=False, stdin=subprocess.DEVNULL).returncode
+        == USAGE
+    )

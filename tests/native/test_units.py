@@ -5,7 +5,10 @@ from native import PROJECT, run
 
 
 def test_units():
-    """Sizes, exit codes, what images hold, when I/O can be direct: `cargo test` passes."""
+    """`cargo test` passes.
+
+    It is about sizes, exit codes, what images hold, when I/O can be direct.
+    """
     manifest = PROJECT / "cli" / "Cargo.toml"
     # What it needs is built for the command itself already.
     out = run("cargo", "test", "--release", "--manifest-path", manifest).stdout

@@ -43,7 +43,16 @@ sys.path.insert(0, str(PROJECT / "tests"))
 from conftest import read_headers  # noqa: E402
 
 # What a copy of the sources shares with this one: it takes long to make.
-SHARED = ("root", "root.img", "venv", "src", "debug-kernel", "kvm", "users.img", "users.stamp")
+SHARED = (
+    "root",
+    "root.img",
+    "venv",
+    "src",
+    "debug-kernel",
+    "kvm",
+    "users.img",
+    "users.stamp",
+)
 # The parts of `make test`, the one that notices most first.
 WHOLE = (
     ("tests", "--kernel", "stable", "--mode", "side-by-side"),
@@ -65,7 +74,9 @@ def say(text):
 
 
 def git(*args, cwd=PROJECT):
-    done = subprocess.run(["git", *args], cwd=cwd, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["git", *args], cwd=cwd, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise Failure(done.stderr.strip() or f"git {args[0]} failed")
     return done.stdout
@@ -104,7 +115,9 @@ def read_bug(patch):
         if word not in words:
             raise Failure(f"{patch.name}: its head has no {word}")
     if ("By" in words) == ("Unnoticed" in words):
-        raise Failure(f"{patch.name}: its head has to have one of By and Unnoticed")
+        raise Failure(
+            f"{patch.name}: its head has to have one of By and Unnoticed"
+        )
     return Bug(
         patch,
         words["Bug"],
@@ -120,15 +133,26 @@ def run(command, cwd, log):
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("w") as output:
         done = subprocess.run(
-            command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False
+            command,
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            check=False,
         )
     return done.returncode
 
 
 def bring_up_to_date(folder):
-    """Make a copy of the sources what is committed; what is as it was keeps its time."""
+    """Make a copy of the sources what is committed.
+
+    What is as it was keeps its time.
+    """
     archive = subprocess.run(
-        ["git", "archive", "HEAD"], cwd=PROJECT, stdout=subprocess.PIPE, check=True
+        ["git", "archive", "HEAD"],
+        cwd=PROJECT,
+        stdout=subprocess.PIPE,
+        check=True,
     )
     there = set()
     with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
@@ -167,7 +191,9 @@ def plant(folder, bug):
         (folder / "cli").mkdir()
         for name in "build/modules", "build/programs", "cli/target":
             if (PROJECT / name).exists():
-                subprocess.run(["cp", "-a", PROJECT / name, folder / name], check=True)
+                subprocess.run(
+                    ["cp", "-a", PROJECT / name, folder / name], check=True
+                )
     shutil.rmtree(folder / "build" / "test", ignore_errors=True)
     for log in (folder / "build").glob("*.log"):
         log.unlink()
@@ -182,13 +208,22 @@ def plant(folder, bug):
             check=False,
         )
         if done.returncode:
-            raise Failure(f"doesn't apply any more: {' '.join(done.stdout.split())}")
+            raise Failure(
+                f"doesn't apply any more: {' '.join(done.stdout.split())}"
+            )
     made = folder / "cli/target/release/floop"
     if bug and bug.changes("cli"):
         log = folder / "build" / "command.log"
-        command = ["cargo", "build", "--release", "--manifest-path", "cli/Cargo.toml"]
+        command = [
+            "cargo",
+            "build",
+            "--release",
+            "--manifest-path",
+            "cli/Cargo.toml",
+        ]
         if run(command, folder, log):
-            raise Failure(f"the command doesn't build: {' '.join(log.read_text().split())}")
+            said = " ".join(log.read_text().split())
+            raise Failure(f"the command doesn't build: {said}")
     else:
         # Not over what cargo has linked there
         made.unlink(missing_ok=True)
@@ -196,15 +231,22 @@ def plant(folder, bug):
 
 
 def machine_for(path, kernel):
-    """The options for a case, so that it runs once, on a machine that it can run on."""
+    """The options for a case to run once, on a machine that it can run on."""
     headers = read_headers(path)
     if kernel == "debug" or headers["debug"] == "only":
         if headers["debug"] == "no" or headers["init"]:
             raise Failure(f"{path.stem} doesn't run on the debug kernel")
         return ["--debug-kernel"]
-    pairs = [(k, m) for k in headers["kernels"].split() for m in headers["modes"].split()]
-    usual = [tuple(m.split("-", 1)) for m in headers["machines"].split()] or pairs
-    # The stable kernel rather than the other; side by side rather than in loop's place.
+    pairs = [
+        (k, m)
+        for k in headers["kernels"].split()
+        for m in headers["modes"].split()
+    ]
+    usual = [
+        tuple(m.split("-", 1)) for m in headers["machines"].split()
+    ] or pairs
+    # The stable kernel rather than the other; side by side rather than in
+    # loop's place.
     for where in usual, pairs:
         fits = sorted(
             (k != "stable", m != "side-by-side", k, m)
@@ -226,7 +268,9 @@ def pytest_in(folder, arguments, log):
         raise Failure(f"exit status {status}: {log}")
     if status != 1:
         return ""
-    failed = re.search(r"^(?:FAILED|ERROR) (?:tests/(?:cases/)?)?(\S+)", said, re.MULTILINE)
+    failed = re.search(
+        r"^(?:FAILED|ERROR) (?:tests/(?:cases/)?)?(\S+)", said, re.MULTILINE
+    )
     return failed[1] if failed else "?"
 
 
@@ -239,7 +283,7 @@ def passes_without(arguments):
 
 
 def kind_of(folder, by):
-    """How to run one case of By: what goes together, the case, and its options."""
+    """How to run one case of By: what goes together, the case, its options."""
     name, _, where = by.partition(":")
     if name == "model":
         return ("model", by), where, []
@@ -253,13 +297,18 @@ def kind_of(folder, by):
 
 
 def run_group(folder, number, group):
-    """Run cases of By that share their options, in one machine if they can; who notices."""
+    """Run cases of By that share their options; who notices.
+
+    They run in one machine if they can.
+    """
     log = folder / "build" / f"by-{number}.log"
     paths = [path for _, path, _ in group]
     if group[0][0].startswith("model:"):
         status = run(["model/check.py", paths[0]], folder, log)
         if status not in (0, 1):
-            raise Failure(f"{group[0][0]} didn't run, exit status {status}: {log}")
+            raise Failure(
+                f"{group[0][0]} didn't run, exit status {status}: {log}"
+            )
         return group[0][0] if status else ""
     arguments = ["-x", "--at-once", "1", *paths, *group[0][2]]
     failed = pytest_in(folder, arguments, log)
@@ -270,7 +319,10 @@ def run_group(folder, number, group):
     if failed and "no sign of life" in said and not passes_without(arguments):
         raise Failure(f"{failed} doesn't end without the bug either")
     for by, path, _ in group:
-        if path.partition("tests/")[2].removeprefix("cases/") == failed.partition("::")[0]:
+        if (
+            path.partition("tests/")[2].removeprefix("cases/")
+            == failed.partition("::")[0]
+        ):
             return by
     return failed
 
@@ -291,7 +343,11 @@ def run_by(folder, bug):
 
 def node_of(log):
     """The first test that failed, as pytest takes it."""
-    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", log.read_text(errors="replace"), re.MULTILINE)
+    failed = re.search(
+        r"^(?:FAILED|ERROR) (\S+)",
+        log.read_text(errors="replace"),
+        re.MULTILINE,
+    )
     return failed[1] if failed else ""
 
 
@@ -299,7 +355,9 @@ def run_whole(folder, at_once):
     """Run all tests there until one fails; which one."""
     for number, part in enumerate(WHOLE, 1):
         log = folder / "build" / f"whole-{number}.log"
-        failed = pytest_in(folder, ["-x", "--at-once", str(at_once), *part], log)
+        failed = pytest_in(
+            folder, ["-x", "--at-once", str(at_once), *part], log
+        )
         if not failed:
             continue
         # It fails for the bug only if it passes without.
@@ -334,11 +392,15 @@ def stamp_of(bug):
     """What the result depends on, as it is committed."""
     cases = {by.partition(":")[0] for by in bug.by}
     paths = ["tests/guest", "tests/lib", "tests/programs"]
-    paths += ["cli", "tests/native"] if bug.changes("cli") else ["kernel", "model"]
+    paths += (
+        ["cli", "tests/native"] if bug.changes("cli") else ["kernel", "model"]
+    )
     listed = git("ls-tree", "-d", "HEAD", "--", *paths).splitlines()
     listed += [
         line
-        for line in git("ls-tree", "-r", "HEAD", "--", "tests/cases").splitlines()
+        for line in git(
+            "ls-tree", "-r", "HEAD", "--", "tests/cases"
+        ).splitlines()
         if line.partition("tests/cases/")[2].rpartition(".")[0] in cases
     ]
     text = "\n".join(listed).encode() + bug.patch.read_bytes()
@@ -359,7 +421,10 @@ def find_out(bug, args):
     folder = args.copies.get()
     try:
         by = notice(bug, folder, args)
-        verdict = by or f"**not noticed**{': ' if bug.unnoticed else ''}{bug.unnoticed}"
+        verdict = (
+            by
+            or f"**not noticed**{': ' if bug.unnoticed else ''}{bug.unnoticed}"
+        )
     except Failure as error:
         failure = str(error)
         verdict = f"**{failure}**"
@@ -381,9 +446,13 @@ def find_out(bug, args):
 
 
 def table(results):
-    lines = ["| file | bug | harm | noticed by | seconds |", "|---|---|---|---|---:|"]
+    lines = [
+        "| file | bug | harm | noticed by | seconds |",
+        "|---|---|---|---|---:|",
+    ]
     lines += [
-        f"| `{r['file']}` | {r['bug']} | {r['harm']} | {r['verdict']} | {r['seconds']} |"
+        f"| `{r['file']}` | {r['bug']} | {r['harm']} | {r['verdict']} "
+        f"| {r['seconds']} |"
         for r in sorted(results.values(), key=lambda result: result["file"])
     ]
     return "\n".join(lines) + "\n"
@@ -394,20 +463,34 @@ def check_clean(bugs, args):
     folder = BUILD / "clean"
     plant(folder, None)
     fails = []
-    for number, by in enumerate(sorted({by for bug in bugs for by in bug.by}), 1):
+    for number, by in enumerate(
+        sorted({by for bug in bugs for by in bug.by}), 1
+    ):
         say(f"clean: {by} ...")
         if run_group(folder, number, [(by, *kind_of(folder, by)[1:])]):
             say(f"clean: {by} FAILS")
             fails.append(by)
-    sys.exit(f"planted: without any bug these fail: {', '.join(fails)}" if fails else 0)
+    sys.exit(
+        f"planted: without any bug these fail: {', '.join(fails)}"
+        if fails
+        else 0
+    )
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("names", nargs="*", help="only these (without .patch)")
-    p.add_argument("--by-only", action="store_true", help="only the cases that By names")
-    p.add_argument("--at-once", type=int, default=1, metavar="N", help="bugs at a time [1]")
-    p.add_argument("--clean", action="store_true", help="that all cases named pass without a bug")
+    p.add_argument(
+        "--by-only", action="store_true", help="only the cases that By names"
+    )
+    p.add_argument(
+        "--at-once", type=int, default=1, metavar="N", help="bugs at a time [1]"
+    )
+    p.add_argument(
+        "--clean",
+        action="store_true",
+        help="that all cases named pass without a bug",
+    )
     args = p.parse_args()
     patches = sorted(PLANTED.glob("*.patch"))
     unknown = set(args.names) - {patch.stem for patch in patches}
@@ -431,14 +514,24 @@ def main():
         for done in concurrent.futures.as_completed(names):
             name, result = names[done], done.result()
             results[name] = result
-            say(f"[{len(results)}/{len(bugs)}] {name}: {result['verdict']} ({result['seconds']} s)")
+            say(
+                f"[{len(results)}/{len(bugs)}] {name}: {result['verdict']} "
+                f"({result['seconds']} s)"
+            )
     report = BUILD / "table.md"
     report.write_text(table(results))
     noticed = sum(result["good"] for result in results.values())
     failed = [name for name, result in results.items() if result["failure"]]
-    missed = [name for name, r in results.items() if not r["good"] and not r["failure"]]
+    missed = [
+        name
+        for name, r in results.items()
+        if not r["good"] and not r["failure"]
+    ]
     percent = 100 * noticed // max(1, len(results))
-    say(f"{noticed} of {len(results)} noticed ({percent} %); the table: {report}")
+    say(
+        f"{noticed} of {len(results)} noticed ({percent} %); "
+        f"the table: {report}"
+    )
     for what, which in ("not noticed", missed), ("failed", failed):
         if which:
             say(f"{what}: {' '.join(sorted(which))}")
