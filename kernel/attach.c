@@ -21,9 +21,9 @@
 			 LO_FLAGS_PARTSCAN | LO_FLAGS_DIRECT_IO)
 
 /*
- * Held to look at the images of other devices of ours, and to change a device's
- * image, so that no look sees half a change. Nests inside a device's lock.
- * Nothing under it waits for a file system.
+ * Held to follow images that lie on other floop devices, and to change a
+ * device's image, so that no walk sees half a change. Nests inside a device's
+ * lock. Nothing under it waits for a file system.
  */
 static DEFINE_MUTEX(topology_lock);
 
@@ -37,7 +37,7 @@ static int check_cycle(struct file *file, struct floop_device *dev)
 	return err;
 }
 
-/* A device that may lie on another one of ours shares no workqueue with it. */
+/* A device that may lie on another floop device shares no workqueue with it. */
 static int prepare_lanes(struct floop_image *image)
 {
 	return floop_image_is_on_hardware(image) ? 0 :
@@ -52,8 +52,8 @@ static void set_image(struct floop_device *dev, struct floop_image *image)
 }
 
 /*
- * Everything between the checks and the uevent. Failing leaves the device as it
- * was.
+ * Everything after the checks, up to the uevent. On failure the device stays
+ * unbound.
  */
 static int bind_image(struct floop_device *dev, struct file *file,
 		      const struct loop_config *config, bool read_only)
@@ -90,7 +90,7 @@ static int bind_image(struct floop_device *dev, struct file *file,
 	dev->asked_direct = asked;
 	dev->want_mapping = floop_map_default;
 	dev->user_block_size = block_size;
-	/* Whether I/O is direct is the image's to know. */
+	/* The image has that flag (floop_image::direct). */
 	dev->flags = info->lo_flags & ~LO_FLAGS_DIRECT_IO;
 	if (read_only)
 		dev->flags |= LO_FLAGS_READ_ONLY;
@@ -153,7 +153,7 @@ int floop_attach(struct floop_device *dev, blk_mode_t mode,
 	if (err)
 		goto err_put;
 
-	/* The device's own: the caller has it open, so this can't fail. */
+	/* The device's reference; can't fail while the caller has it open. */
 	__module_get(THIS_MODULE);
 
 	/* An exclusive opener must not see the device change. */
@@ -189,7 +189,7 @@ int floop_attach(struct floop_device *dev, blk_mode_t mode,
 	scan = dev->flags & LO_FLAGS_PARTSCAN;
 	mutex_unlock(&dev->lock);
 
-	/* The image has its own; this one would keep the lease away. */
+	/* The image has its own. With this one open there is no lease. */
 	fput(file);
 	if (scan)
 		floop_settings_scan(dev);
@@ -351,8 +351,8 @@ void floop_detach(struct floop_device *dev)
 	int err;
 
 	/*
-	 * A task in mapping_store() has the device's lock, or waits for it:
-	 * this waits for it to leave, before the lock is taken here.
+	 * This waits for a task in mapping_store(), which has the device's lock
+	 * or waits for it. So take the lock only afterwards.
 	 */
 	floop_sysfs_remove(dev);
 	mutex_lock(&dev->lock);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Attaching a device, changing what it is attached to, and detaching it.
+ * Attach a device, replace its image, and detach it.
  */
 #ifndef FLOOP_ATTACH_H
 #define FLOOP_ATTACH_H

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Direct I/O for memory that isn't aligned as the disk's DMA engine wants it:
- * file systems submit such bios. The data goes through a buffer of the image's
- * own, a piece at a time and one I/O at a time: slow, but without allocation.
- * (Buffered I/O is no way out: next to direct I/O to the rest of the same page
- * it loses data.)
+ * Direct I/O for memory that isn't aligned for the disk's DMA engine. File
+ * systems submit such bios. The data goes through the image's bounce buffer, a
+ * piece at a time and one I/O at a time: slow, but without allocation.
+ * (Buffered I/O is no alternative: beside direct I/O to the same page it loses
+ * data.)
  *
  * Hardly any I/O needs it. So an image on hardware, which waits for no other
- * device of ours, allocates a page when an I/O needs one; all such images share
- * a reserve of one page.
+ * floop device, allocates a page when an I/O needs one. All such images share a
+ * reserve of one page.
  */
 #include <linux/bvec.h>
 #include <linux/fs.h>
@@ -58,7 +58,7 @@ static ssize_t bounce_piece(struct floop_io *io, void *bounce)
 }
 
 /**
- * floop_bounce() - read or write through the image's own buffer
+ * floop_bounce() - read or write through the image's bounce buffer
  * @io: the I/O, its iocb's flags set
  *
  * Context: A worker of the image, in its reclaim scope. Sleeps.
@@ -94,7 +94,7 @@ void floop_bounce(struct floop_io *io)
 		floop_rw_end(io, ret, NULL);
 		return;
 	}
-	/* End all that was done here as one call to the file system would. */
+	/* Report all pieces as one call to the file system would. */
 	ret = size - before;
 	io->done = before;
 	floop_rw_end(io, ret, NULL);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The image's page cache. Direct I/O and mapped I/O go past it, so its dirty
+ * The image's page cache. Direct I/O and mapped I/O bypass it, so its dirty
  * pages are written, and its clean ones dropped, before either begins. No page
- * that a mapped write has gone past may stay (FLOOP_RULE_CACHE).
+ * that a mapped write has bypassed may stay (FLOOP_RULE_CACHE).
  */
 #include <linux/delay.h>
 #include <linux/fs.h>
@@ -14,12 +14,12 @@
 /* The least to write back at a time. */
 #define MIN_PIECE	SZ_16M
 
-/* How often to try to drop a page that our own I/O has made dirty, or uses. */
+/* Attempts to drop a page that our own I/O has dirtied, or uses. */
 #define MAX_TRIES	100
 
 /*
- * The images whose page cache takes restricted memory. The page cache of a file
- * may serve several of them: each keeps what the mask was before the first.
+ * The images whose page cache allocates with a restricted mask. Several images
+ * may share a page cache. Each keeps the mask from before the first one.
  */
 static LIST_HEAD(restricted);
 static DEFINE_MUTEX(restricted_lock);
@@ -46,8 +46,8 @@ int floop_cache_write_back(struct floop_image *image)
  * floop_cache_write_pieces() - write back while the guard wants an epoch
  * @image: the image
  *
- * In pieces, so that stopping the guard meanwhile doesn't wait for all of a
- * large image. The fsync that follows reports errors.
+ * Works in pieces, so that floop_guard_stop() doesn't wait for all of a large
+ * image. The fsync that follows reports errors.
  *
  * Context: Process context. Sleeps.
  */
@@ -81,11 +81,11 @@ void floop_cache_prepare(struct floop_image *image)
 }
 
 /**
- * floop_cache_invalidate() - drop all pages, which are clean
- * @image: the image
+ * floop_cache_invalidate() - drop all pages
+ * @image: the image, its pages written back
  *
  * Context: Process context. Sleeps.
- * Return: 0, or an errno where a page stays.
+ * Return: 0, or an errno if a page stays.
  */
 int floop_cache_invalidate(struct floop_image *image)
 {
@@ -109,17 +109,17 @@ bool floop_cache_drop(struct floop_image *image)
 }
 
 /**
- * floop_cache_drop_range() - drop the pages that a mapped write has gone past
+ * floop_cache_drop_range() - drop the pages that a mapped write has bypassed
  * @image: the image, with a reference of the epoch held
- * @pos: where the write began, in bytes of the file
- * @size: how long it was, in bytes
+ * @pos: the position of the write in the file, in bytes
+ * @size: its size, in bytes
  *
- * A page that is dirty doesn't go. In an epoch, or in a pause, it is ours: a
- * write that ext4 can't do directly (into a hole of a file without extents) is
- * in the page cache for a moment. Once the epoch is broken it may be another
- * writer's, whose write has collided with ours: both are told at their next
- * flush, as after any direct write (dio_warn_stale_pagecache()). Not by
- * mapping_set_error(), which would fail reads.
+ * A dirty page can't be dropped. In an epoch or a pause it is ours: a write
+ * that ext4 can't do directly (into a hole of a file without extents) is in the
+ * page cache for a moment. After a break it may be another writer's, whose
+ * write has collided with ours. Then both get an error at their next flush, as
+ * after any direct write (dio_warn_stale_pagecache()). mapping_set_error()
+ * would fail reads as well.
  *
  * Context: Process context, memory not from I/O. Sleeps.
  */
@@ -140,7 +140,7 @@ void floop_cache_drop_range(struct floop_image *image, loff_t pos, size_t size)
 		usleep_range(500, 1000);
 	}
 	filemap_set_wb_err(mapping, -EIO);
-	/* Have the next flush ask the file system. */
+	/* Send the next flush through the file system. */
 	WRITE_ONCE(image->sync, FLOOP_UNSYNCED);
 }
 
@@ -155,12 +155,11 @@ static struct floop_image *another_of(struct address_space *mapping)
 }
 
 /**
- * floop_cache_restrict() - take memory for the page cache without I/O
+ * floop_cache_restrict() - allocate memory for the page cache without I/O
  * @image: an image that is being opened
  *
  * Another writer to the image, through its page cache, holds locks of the file
- * system that we may need. Memory for that must not come from writing
- * to the device.
+ * system that we may need. Its memory must not come from writing to the device.
  *
  * Context: Process context. May sleep.
  */

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Close an image at the last close of its device. The block layer holds the
- * disk's open_mutex there, which every look at the device needs, and the guard
- * may be in the middle of an fsync. So a worker waits for the guard,
- * and the device is free meanwhile.
+ * disk's open_mutex then, which every open of the device takes, and the guard
+ * may be in the middle of an fsync. So a worker waits for the guard, and the
+ * device is free meanwhile.
  *
- * A task that detaches a device unmounts the image's file system next, or
- * unloads the module. So it waits for the worker, too: for a while, without any
- * lock, and not if it is killed. It waits on its way back to user space, where
- * the files that it has closed are released, and drops the last references to
+ * A task that detaches a device often unmounts the image's file system next, or
+ * unloads the module. So it waits for the worker, too: for a limited time,
+ * without any lock, and not if it is killed. It waits on its way back to user
+ * space, where its closed files are released, and drops the last references to
  * the image's files there. If the image's file system was unmounted lazily, it
- * is unmounted before the task is back; and neither the task nor the worker has
- * to wait for the files of others (flush_delayed_fput()).
+ * is unmounted before the task is back. Neither the task nor the worker has to
+ * wait for the files of others (flush_delayed_fput()).
  */
 #include <linux/anon_inodes.h>
 #include <linux/blkdev.h>
@@ -29,7 +29,7 @@
 #include "image.h"
 #include "names.h"
 
-/* A disk that hasn't written a piece of an image by then is out of order. */
+/* A disk that doesn't write a piece of an image in that time is broken. */
 #define WAIT_MOST	(10 * HZ)
 
 /* Wait here for a worker. Not in struct closing, which the waiter may free. */
@@ -40,9 +40,9 @@ static DECLARE_WAIT_QUEUE_HEAD(closed);
  * @image: the image
  * @file: its file
  * @sync_file: its other file, or NULL
- * @work: waits until it isn't
- * @refs: the work and the task that waits for it; the last one releases the
- *	files
+ * @work: closes it
+ * @refs: references of the work and of the task that waits for it; the last
+ *	one to drop releases the files
  */
 struct closing {
 	struct floop_image *image;
@@ -85,19 +85,19 @@ static bool is_last(struct closing *closing)
 	return refcount_read(&closing->refs) == 1;
 }
 
-/* A killed task that exits by now sees no other signal. */
+/* An exiting task gets no more signals that would end its wait. */
 static bool is_killed(void)
 {
 	return current->flags & PF_EXITING &&
 	       (current->exit_code & 0x7f) == SIGKILL;
 }
 
-/* The release of a file that was opened for this. */
+/* Runs when the file of wait_on_return() is released. */
 static int wait_closed(struct inode *inode, struct file *file)
 {
 	struct closing *closing = file->private_data;
 
-	/* A kernel thread has other files to release. */
+	/* A kernel thread releases others' files, too: don't delay them. */
 	if (!(current->flags & PF_KTHREAD) && !is_killed())
 		wait_event_killable_timeout(closed, is_last(closing),
 					    WAIT_MOST);

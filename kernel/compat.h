@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Differences between the kernels that floop is built for, each with the
- * version that ended it, or the option. Nothing else in the driver asks for
- * either.
+ * version that ended it, or the option.
  *
- * FLOOP_* come from Kbuild, which looks into the kernel's headers:
- * distributions take changes into kernels of older versions. A kernel that has
- * lm_open_conflict() calls it without looking whether it is there
- * (FLOOP_LEASE_OPEN_CONFLICT).
+ * Kbuild defines FLOOP_* by what it finds in the kernel's headers, not by
+ * version: distributions backport changes. A kernel that has lm_open_conflict()
+ * calls it without a check for NULL (FLOOP_LEASE_OPEN_CONFLICT).
  */
 #ifndef FLOOP_COMPAT_H
 #define FLOOP_COMPAT_H
@@ -18,8 +16,8 @@
 
 /*
  * Until 6.14 (1e1a9cecfab3, "block: force noio scope in blk_mq_freeze_queue")
- * the freezer itself had to see to it that no allocation under a frozen queue
- * waits for I/O to that queue.
+ * the caller has to keep allocations under a frozen queue from waiting for I/O
+ * to that queue.
  */
 static inline unsigned int floop_freeze_queue(struct request_queue *q)
 {

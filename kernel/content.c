@@ -4,9 +4,9 @@
  * with 4096-byte sectors needs a device with such sectors. But a partition
  * table counts in the sectors that it was written with, and a file system won't
  * mount on sectors larger than its blocks. An image that worked on the in-tree
- * driver, in sectors of 512 bytes, has to work here, so larger sectors are only
- * for content that is known to work with them. That leaves out containers
- * (LUKS, LVM, md, bcache), for they pass on the sectors that they are given.
+ * driver, in sectors of 512 bytes, has to work here. So only content that is
+ * known to work with larger sectors gets them. That leaves out containers
+ * (LUKS, LVM, md, bcache), for they pass on the sector size that they get.
  */
 #include <linux/fs.h>
 #include <linux/log2.h>
@@ -49,7 +49,7 @@ static bool text_at(struct floop_image *image, loff_t pos, const char *text)
 	       !memcmp(buf, text, len);
 }
 
-/* The superblock of an array doesn't overwrite what was at the front before. */
+/* An array's superblock doesn't overwrite older content at the front. */
 static bool is_md(struct floop_image *image, const u8 *head)
 {
 	u8 magic[4];
@@ -89,7 +89,7 @@ static bool has_parameters(const u8 *head)
 		(media == 0xf0 || media >= 0xf8));
 }
 
-/* The sectors of a boot sector, which is FAT's, exFAT's or NTFS's; or 0. */
+/* The sector size in a boot sector of FAT, exFAT or NTFS; 0 for any other. */
 static unsigned int boot_sector_size(const u8 *head)
 {
 	if (head[0] != 0xeb && head[0] != 0xe9)
@@ -135,7 +135,8 @@ static bool head_takes(struct floop_image *image, const u8 *head,
  * @block_size: the logical block size that the device would get, in bytes
  *
  * Knows GPT, FAT, exFAT and NTFS, ext2 to ext4, xfs, btrfs, squashfs, erofs and
- * swap. Content that it doesn't know, or can't read, wasn't.
+ * swap. Other content, and content that can't be read, counts as not made for
+ * it.
  *
  * Context: Process context. Sleeps: it reads the image.
  * Return: true if the content is known, and blocks of @block_size are fine.

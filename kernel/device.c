@@ -46,7 +46,7 @@ static int registry_insert(struct floop_device *dev, int number)
 	return err;
 }
 
-/* Let the control node find a device whose disk is there. */
+/* Let the control node find a device whose disk has been added. */
 static void registry_list(struct floop_device *dev)
 {
 	mutex_lock(&devices_lock);
@@ -268,7 +268,7 @@ int floop_device_remove(int number)
 /**
  * floop_device_get_free() - find a device without an image, or add one
  *
- * The first task to attach it has it: the others get -EBUSY.
+ * Doesn't reserve it: the first task to attach it gets it, others get -EBUSY.
  *
  * Context: Process context. May sleep; takes the registry's lock.
  * Return: its number; -EINTR, or what floop_device_add() returns.
@@ -293,7 +293,7 @@ int floop_device_get_free(void)
 }
 
 /**
- * floop_device_remove_all() - remove every device, as the module goes
+ * floop_device_remove_all() - remove every device, at module unload
  *
  * Context: Module exit. Nobody can open or attach a device any more.
  */
@@ -348,11 +348,11 @@ int floop_device_limit(void)
 }
 
 /**
- * floop_device_index() - the number of the device that a device number names
+ * floop_device_index() - the index of the device that a dev_t belongs to
  * @devt: a device number of our major
  *
  * Context: Any.
- * Return: the number.
+ * Return: N of /dev/floopN.
  */
 int floop_device_index(dev_t devt)
 {

@@ -16,7 +16,7 @@ struct floop_lanes;
 
 /**
  * enum floop_state - where a device is in its life
- * @FLOOP_UNBOUND: no image; LOOP_CONFIGURE and LOOP_SET_FD take it from here
+ * @FLOOP_UNBOUND: no image; LOOP_CONFIGURE and LOOP_SET_FD attach one
  * @FLOOP_BOUND: attached to an image
  * @FLOOP_RUNDOWN: detached by its last close; can't be opened any more
  * @FLOOP_DELETING: the disk is going away
@@ -39,7 +39,7 @@ enum floop_state {
  *	open_mutex; read without a lock
  * @image: the image, NULL while unbound; changes under @lock and @image_lock,
  *	and with the queue frozen, or the device closed. Read by I/O (in the
- *	queue's usage counter), under @lock, under @image_lock, and by the look
+ *	queue's usage counter), under @lock, under @image_lock, and by the check
  *	for cycles (see docs/design.md)
  * @lanes: the lanes; allocated for the first image, and kept
  * @image_lock: protects @image against readers of sysfs, who hold no other lock

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Whether I/O to an image can be direct. It is wherever the image allows it,
- * unless LOOP_SET_DIRECT_IO has turned it off, or the module's parameter wants
- * it only where it is asked for. Direct I/O leaves no second copy in the page
+ * Whether I/O to an image can be direct. It is direct wherever the image allows
+ * it, unless LOOP_SET_DIRECT_IO has turned it off, or the module's parameter
+ * direct=asked makes it opt-in. Direct I/O leaves no second copy in the page
  * cache, and a flush below finds nothing to write back.
  *
  * A file system that doesn't state the rules of direct I/O to a file may refuse
- * it all the same. overlayfs has direct I/O for every file, and the file system
- * below may refuse; minix refuses all of it. So try a direct read there before
- * any I/O depends on it; where one is refused later, I/O is buffered from then
- * on.
+ * it all the same. overlayfs has direct I/O for every file, but the file system
+ * below may refuse it; minix refuses all of it. So try a direct read there
+ * before any I/O depends on it. If an I/O is refused later, all I/O is buffered
+ * from then on.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -74,8 +74,8 @@ static void rules_from_file(struct file *file, struct floop_direct_rules *rules)
  *
  * From STATX_DIOALIGN, as in statx(2): an alignment of 0 means that there is no
  * direct I/O to this file. For file systems that don't state it, take the
- * logical block size of the disk below, or 512 bytes without a disk; most of
- * them want memory to be aligned as positions are.
+ * logical block size of the disk below, or 512 bytes without a disk. Most of
+ * them want memory to be aligned like positions.
  *
  * Context: Process context. May sleep.
  */
@@ -109,11 +109,11 @@ static void direct_done(struct kiocb *iocb, long result)
 /**
  * floop_direct_io() - direct read or write, and wait for it
  * @how: the file, position, priority and flags
- * @iter: the memory; its direction says which it is
+ * @iter: the memory; its direction says read or write
  *
- * It is asynchronous I/O below. A synchronous iocb would do on most file
- * systems, but overlayfs and FUSE's passthrough hand on only the flags that
- * preadv2() knows, and IOCB_DIRECT is none of them: the I/O would be buffered.
+ * Submits asynchronous I/O. A synchronous iocb would do on most file systems,
+ * but overlayfs and FUSE's passthrough pass on only the flags that preadv2()
+ * knows. IOCB_DIRECT is none of them, so the I/O would be buffered.
  *
  * Context: Process context. Sleeps. For a write, freeze protection is held.
  * Return: bytes, or an errno.
@@ -144,7 +144,7 @@ static bool is_refusal(long result)
 	return result == -EINVAL || result == -EOPNOTSUPP;
 }
 
-/* Is a direct read of @align bytes, and aligned to no more, refused? */
+/* Is a direct read of @align bytes refused that is aligned to no more? */
 static bool is_refused(struct floop_image *image, unsigned int align)
 {
 	return is_refusal(floop_image_read_direct(image, align, NULL, align,
@@ -155,9 +155,9 @@ static bool is_refused(struct floop_image *image, unsigned int align)
  * floop_direct_probe() - try direct reads, and correct the rules
  * @image: an image without I/O in flight
  *
- * If a read is refused, try larger blocks; if they are refused, there is no
- * direct I/O. xfs, on the other hand, states whole blocks for a file that has
- * ever shared some, and takes the disk's sectors nevertheless.
+ * If a read is refused, try larger blocks; if they are refused, too, there is
+ * no direct I/O. xfs, on the other hand, states whole blocks for a file that
+ * has ever shared some, and takes the disk's sectors nevertheless.
  *
  * Context: Process context. Sleeps: it reads the image, unless the file system
  * states the rules.
@@ -202,7 +202,8 @@ bool floop_direct_is_refusal(const struct floop_image *image, long result)
  * @io: a read or a write that has been refused; gone afterwards
  *
  * Buffered I/O beside direct I/O to the same page loses data, so all I/O in
- * flight has to end first. This one doesn't count as in flight until then.
+ * flight has to end first. This one doesn't count as in flight until it is
+ * submitted again.
  *
  * Context: Any, interrupts included.
  */
@@ -295,7 +296,7 @@ enum floop_direct floop_direct_check(const struct floop_image *image,
 }
 
 /**
- * floop_direct_describe() - put a verdict in words
+ * floop_direct_describe() - the text for a verdict
  * @image: the image
  * @verdict: the result of floop_direct_check()
  * @buf: where to

@@ -22,7 +22,7 @@ static int discard_range(struct floop_image *image, int mode, loff_t pos,
 {
 	struct inode *inode = image->file->f_mapping->host;
 
-	/* As vfs_fallocate(): the kernel knows the blocks of swap space. */
+	/* As vfs_fallocate(): the kernel has the blocks of a swap file. */
 	if (READ_ONCE(inode->i_flags) & (S_IMMUTABLE | S_APPEND | S_SWAPFILE))
 		return -EPERM;
 	return image->file->f_op->fallocate(image->file,
@@ -50,8 +50,8 @@ static int discard_guarded(struct floop_image *image, int mode, loff_t pos,
  * floop_discard() - discard a range, or fill it with zeroes
  * @io: REQ_OP_DISCARD or REQ_OP_WRITE_ZEROES
  *
- * A file system that can't do it is asked once. Then the queue's limits say so,
- * and the block layer writes zeroes where that is enough.
+ * A file system that can't do it is asked once. Then the queue's limits are
+ * cleared, and the block layer writes zeroes where that is enough.
  *
  * Context: A worker of the image, in its reclaim scope. Sleeps.
  */
@@ -71,7 +71,7 @@ void floop_discard(struct floop_io *io)
 		floop_io_end(io, BLK_STS_NOTSUPP, NULL);
 		return;
 	}
-	/* As a write: the file system zeroes nothing behind its end. */
+	/* As for a write: the file system zeroes nothing beyond the end. */
 	if (pos + bio->bi_iter.bi_size > i_size_read(file->f_mapping->host)) {
 		floop_io_end(io, BLK_STS_IOERR, NULL);
 		return;
@@ -93,8 +93,8 @@ void floop_discard(struct floop_io *io)
  * floop_discard_unsupported() - clear the queue's limits for unsupported modes
  * @work: the image's unsupported_work
  *
- * The I/O that has found out can't do this: limits change under a frozen queue,
- * and freezing waits for all I/O.
+ * The failed I/O can't do this itself: limits change under a frozen queue, and
+ * freezing waits for all I/O.
  *
  * Context: Process context. Sleeps.
  */

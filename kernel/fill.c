@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Filling the map. A block may be mapped when the file system has allocated and
+ * Fill the map. A block may be mapped when the file system has allocated and
  * written it, and when that is durable. So blocks are looked up in an epoch, an
  * fsync makes them durable, and if it is still the same epoch after that, they
  * go into the map.
  *
  * The file is looked up in chunks, beginning near the last miss. A chunk is
- * looked up again when something in it has been written through the file
- * system.
+ * looked up again after a write to it through the file system.
  */
 #include <linux/bitmap.h>
 #include <linux/blkdev.h>
@@ -28,11 +27,11 @@
 #define MAX_LOOKS		BIT(15)
 /* How long to wait for the next write after one through the file system. */
 #define WROTE_LINGERS		msecs_to_jiffies(200)
-/* How long to leave a file system alone that has failed. */
+/* The delay before the next attempt after the file system has failed. */
 #define BACKOFF_FIRST		HZ
 #define BACKOFF_LAST		(60 * HZ)
 
-/* A range that lies in one piece on the disk; in sectors. */
+/* A range that is contiguous on the disk; in sectors. */
 struct found {
 	sector_t sector;
 	sector_t nr;
@@ -47,8 +46,8 @@ struct batch {
 };
 
 /*
- * Whole blocks only: the file system zeroes the last one behind the end of the
- * file through the page cache, which mapped I/O goes past.
+ * Whole blocks only: the file system zeroes the rest of a partial last block
+ * through the page cache, which mapped I/O bypasses.
  */
 static sector_t file_sectors(struct floop_image *image)
 {
@@ -81,9 +80,9 @@ static bool batch_add(struct batch *batch, sector_t sector, sector_t nr,
  * Ask the file system where a block is, in file system blocks. Returns false if
  * it is not allocated, not written, or can't be overwritten in place.
  *
- * Block by block, on xfs as well: its map_blocks() answers by extent, but warns
- * if a page of the file is in use by anyone (WARN_ON_ONCE() in
- * xfs_fs_map_blocks()), as the readers of a shared image may have it.
+ * Asks for each block, on xfs as well. Its map_blocks() returns extents, but
+ * warns (WARN_ON_ONCE() in xfs_fs_map_blocks()) if anybody uses a page of the
+ * file, as readers of a shared image may do.
  */
 static bool find_block(struct inode *inode, sector_t block, sector_t *disk)
 {
@@ -102,7 +101,7 @@ static sector_t seek(struct batch *batch, sector_t sector, int whence)
 			   max_t(sector_t, sector, found >> SECTOR_SHIFT);
 }
 
-/* Holes and data end where they did, until something is written or changed. */
+/* Discard the kept ends of holes and data after a write or a change. */
 static void forget_old_seeks(struct floop_fill *fill)
 {
 	unsigned long wrote = READ_ONCE(fill->wrote);
@@ -112,14 +111,14 @@ static void forget_old_seeks(struct floop_fill *fill)
 		fill->data_end = 0;
 		fill->seen = wrote;
 	}
-	/* The file system finds what was written by then. */
+	/* The file system finds the writes that are counted so far. */
 	smp_rmb();
 }
 
 /*
- * Where data begins, at @sector or behind it; FLOOP_NOWHERE if there is none.
- * Keep the answer: to find it, the file system walks over all the holes and
- * unwritten extents that come before, and would do so again for the next chunk.
+ * Find where data begins, at @sector or after it; FLOOP_NOWHERE if there is
+ * none. Keep the answer: the file system walks over all the holes and unwritten
+ * extents before it, and would do so again for the next chunk.
  */
 static sector_t next_data(struct batch *batch, sector_t sector)
 {
@@ -135,7 +134,7 @@ static sector_t next_data(struct batch *batch, sector_t sector)
 	return fill->gap_end;
 }
 
-/* Where a hole begins behind @sector, which is data. Kept likewise. */
+/* Find where a hole begins after @sector, which is data. Kept likewise. */
 static sector_t next_hole(struct batch *batch, sector_t sector)
 {
 	struct floop_fill *fill = &batch->image->fill;
@@ -168,10 +167,10 @@ static bool look_up_gap(struct batch *batch, sector_t sector, sector_t end,
 
 			batch->looks++;
 			/*
-			 * The file system doesn't say where its data is, as for
-			 * all of a file that has been reflinked, and of a
-			 * realtime one. Or the data is being written, and the
-			 * chunk will be looked up again.
+			 * The file system reports no location, as for all
+			 * blocks of a reflinked or a realtime file on xfs. Or
+			 * the data is being written, and the chunk will be
+			 * looked up again.
 			 */
 			if (!find_block(inode, block, &disk))
 				return true;
@@ -203,7 +202,7 @@ static bool look_up_chunk(struct batch *batch, unsigned int shift,
 	return true;
 }
 
-/* The next chunk to look up, beginning at the last miss. */
+/* Find the next chunk to look up, beginning at the last miss. */
 static unsigned long next_chunk(struct floop_fill *fill,
 				struct floop_todo *todo)
 {
@@ -282,9 +281,10 @@ static int look_up_batch(struct batch *batch, struct floop_todo *todo,
 }
 
 /*
- * Go on at once, with others' work in between; after a while if the file system
- * has failed or memory is short; not at all if all is looked up, if the map is
- * full, or in another epoch, which starts the fill itself.
+ * Continue at once, with other work in between; after a delay if the file
+ * system has failed or memory is short; not at all if everything is looked up,
+ * the map is full, or the epoch has ended. The next epoch starts the fill
+ * itself.
  */
 static void schedule_next(struct floop_image *image, struct floop_todo *todo,
 			  int err, unsigned long epoch)
@@ -344,7 +344,7 @@ void floop_fill_init_image(struct floop_image *image)
 }
 
 /**
- * floop_fill_start() - look all of the image up, once an epoch begins
+ * floop_fill_start() - prepare to look up all of the image in the next epoch
  * @image: the image
  *
  * Context: Process context. May sleep.
@@ -401,7 +401,7 @@ void floop_fill_stop(struct floop_image *image)
 }
 
 /**
- * floop_fill_kick() - go on looking blocks up
+ * floop_fill_kick() - look up the chunks that are left
  * @image: an image whose epoch has begun
  *
  * Context: Any.
@@ -415,7 +415,7 @@ void floop_fill_kick(struct floop_image *image)
 }
 
 /**
- * floop_fill_restart() - look all of the image up again
+ * floop_fill_restart() - mark all of the image to be looked up again
  * @image: an image with nothing in its map
  *
  * Context: Process context, with the map's lock held. The fill is stopped, or
@@ -435,7 +435,7 @@ void floop_fill_restart(struct floop_image *image)
 }
 
 /**
- * floop_fill_changed() - forget where holes and data end
+ * floop_fill_changed() - invalidate the kept ends of holes and data
  * @image: an image that we or others have changed
  *
  * Context: Any.
@@ -467,8 +467,8 @@ void floop_fill_missed(struct floop_image *image, sector_t sector)
  * floop_fill_wrote() - look up a range again after a write through the file
  * system
  * @image: the image
- * @sector: where, in sectors of its file
- * @nr: how much, in sectors
+ * @sector: the first sector of its file
+ * @nr: the number of sectors
  *
  * Context: Any, interrupts included.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Filling the map in the background: where the file system has put the blocks.
+ * Fill the map in the background with the locations of the image's blocks.
  */
 #ifndef FLOOP_FILL_H
 #define FLOOP_FILL_H
@@ -29,14 +29,14 @@ struct floop_todo {
  * struct floop_fill - the fill of one image
  * @todo: the chunks of the file, as large as it was when the guard was started
  * @near: the sector that was missed last
- * @full: the map has all the memory that it may have
- * @backoff: how long to wait after a failure, in jiffies; 0 after a success
- * @wrote: changes with each write through the file system, and each change
- * @gap: the file has no data from here up to @gap_end, in sectors,
- * @gap_end: if @wrote is still @seen
- * @data: the file has nothing but data from here up to @data_end, in sectors,
- * @data_end: if @wrote is still @seen
- * @seen: the @wrote of that time; all five are for @work only
+ * @full: the map has reached its bound (map_memory)
+ * @backoff: the delay after a failure, in jiffies; 0 after a success
+ * @wrote: incremented by each write through the file system, and each change
+ * @gap: the start of a range without data, in sectors
+ * @gap_end: its end; valid if @wrote is still @seen
+ * @data: the start of a range without holes, in sectors
+ * @data_end: its end; valid if @wrote is still @seen
+ * @seen: @wrote when these were looked up; all five are for @work only
  * @work: looks blocks up
  */
 struct floop_fill {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Flushes. When a flush completes, all I/O that had completed before it was
- * submitted is durable. A flush comes ahead of the data of a write with
- * REQ_PREFLUSH, and behind the data of one with REQ_FUA where the file system
- * has no better way.
+ * Flushes through the file system. When a flush completes, all I/O that had
+ * completed before it was submitted is durable. A flush comes ahead of the data
+ * of a write with REQ_PREFLUSH, and behind the data of one with REQ_FUA if the
+ * file system doesn't make that durable itself. remap.c decides whether a flush
+ * goes to the disk alone.
  */
 #include <linux/blkdev.h>
 #include <linux/fs.h>
@@ -34,7 +35,7 @@ static int make_durable(struct floop_image *image)
 }
 
 /**
- * floop_flush_fail() - fail flushes that would not see an error themselves
+ * floop_flush_fail() - fail flushes with the error of another flush
  * @node: a list of struct floop_io, not empty
  * @err: a negative errno
  *

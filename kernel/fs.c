@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What we know of file systems. Most of it a file system doesn't say itself, so
- * it is known by name or by magic. A file system that isn't named here is
- * served as the least capable one.
+ * Properties of file systems. A file system doesn't report most of them, so
+ * they go by its name or magic. A file system that isn't named here is treated
+ * as the least capable one.
  */
 #include <linux/blkdev.h>
 #include <linux/fs.h>
@@ -15,7 +15,7 @@
 #include "rules.h"
 
 /**
- * floop_fs_is_xfs() - is it a file of xfs?
+ * floop_fs_is_xfs() - is a file on xfs?
  * @inode: the file's inode
  *
  * Context: Any.
@@ -28,10 +28,10 @@ bool floop_fs_is_xfs(const struct inode *inode)
 
 /**
  * floop_fs_is_supported() - can a lease make the file's mapping safe?
- * @file: what userspace handed in
+ * @file: the file from userspace
  *
- * On the file systems that are supported, everything that changes a file's
- * blocks waits as docs/safety.md says.
+ * On a supported file system, every change of a file's blocks waits for mapped
+ * I/O, as docs/safety.md shows.
  *
  * Context: Any.
  * Return: true for a regular file of ext4 or xfs, but not of a file system on
@@ -50,8 +50,8 @@ bool floop_fs_is_supported(const struct file *file)
  * floop_fs_has_dsync() - does IOCB_DSYNC make a direct write durable?
  * @file: the file
  *
- * Elsewhere (FUSE doesn't look at the flag when it completes asynchronously)
- * FUA is a write and a flush.
+ * On other file systems FUA is a write and a flush. (FUSE ignores the flag when
+ * it completes asynchronously.)
  *
  * Context: Any.
  * Return: true for a file system that is known to make such a write durable
@@ -75,7 +75,8 @@ bool floop_fs_has_dsync(const struct file *file)
  * floop_fs_passes_data_on() - do direct writes reach the disk as they are?
  * @image: the image
  *
- * Others checksum, compress or mirror the data: it must not change on the way.
+ * Other file systems checksum, compress or mirror the data, so it must not
+ * change on the way.
  *
  * Context: Any.
  * Return: true for a file system that is known to do nothing with the data but
@@ -102,9 +103,9 @@ bool floop_fs_passes_data_on(const struct floop_image *image)
  * floop_fs_forbidden_flags() - which inode flags keep a file from being mapped?
  * @image: the image
  *
- * An immutable or append-only file may not be written to any more, not even by
- * its openers; the others need their file system for every I/O. Others may set
- * the flags by path, while the image is attached.
+ * S_IMMUTABLE and S_APPEND forbid writes, even by those who have the file open
+ * already. With the other flags every I/O needs the file system. Anybody with
+ * the right to may set the flags by path while the image is attached.
  *
  * Context: Any.
  * Return: S_* flags, of which the file may have none.
@@ -124,8 +125,8 @@ unsigned int floop_fs_forbidden_flags(const struct floop_image *image)
  * floop_fs_is_required() - does every I/O to the file need its file system?
  * @image: the image
  *
- * Others may change the answer while the file is attached: ask again once it is
- * known that nobody else has it open.
+ * Other openers may change the answer while the image is attached: ask again
+ * when nobody else has it open.
  *
  * Context: Process context. May sleep.
  * Return: true if only the file system can do I/O to the file.
@@ -139,7 +140,7 @@ bool floop_fs_is_required(struct floop_image *image)
 	    READ_ONCE(inode->i_flags) & floop_fs_forbidden_flags(image) ||
 	    !inode->i_mapping->a_ops->bmap)
 		return true;
-	/* Among others, a file that ext4 journals the data of. */
+	/* For example, ext4 journals the data of the file. */
 	floop_direct_learn(image->file, &rules);
 	return !rules.file_can || rules.claimed > image->rules.claimed ||
 	       rules.mem_mask > image->rules.mem_mask;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What we know of file systems: which of them do what, by name and by magic,
- * and which of their files can be mapped.
+ * Properties of file systems, and which of their files can be mapped.
  */
 #ifndef FLOOP_FS_H
 #define FLOOP_FS_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The guard's protocol. docs/safety.md says what it protects from, model/ has
- * it as a model that is checked, and this is it:
+ * The guard's protocol. docs/safety.md has the reasoning; model/ has a model of
+ * it, which spin checks.
  *
  *  - An epoch begins when the lease is held, which notices every other opener
  *    and, on xfs, every change of the image's blocks; when all dirty pages are
@@ -12,9 +12,9 @@
  *    inode_dio_begin() stands for all mapped I/O in flight. A change of the
  *    file's blocks calls inode_dio_wait() first, and so waits until
  *    users_gone() has seen the last reference go. Nobody else waits.
- *  - We change the file's blocks ourselves: the epoch is paused and mapped I/O
- *    waited for before the file system is called, and the range is out of the
- *    map before the epoch goes on.
+ *  - We change the file's blocks ourselves. The epoch is paused and mapped I/O
+ *    drained before the file system is called, and the range is removed from
+ *    the map before the epoch resumes.
  */
 #include <linux/blkdev.h>
 #include <linux/fs.h>
@@ -33,11 +33,11 @@
 
 #define RETRY_FIRST	msecs_to_jiffies(10)
 #define RETRY_LAST	msecs_to_jiffies(1000)
-/* Changes come in bursts (fstrim): wait so long for the next one. */
+/* Changes come in bursts (fstrim): how long to wait for the next one. */
 #define PAUSE_LINGERS	msecs_to_jiffies(50)
 
 /*
- * Broken epochs drain here, and others wait for that. All images share the
+ * Broken epochs end here, and others may wait for that. All images share the
  * rescuer, so the work waits for neither I/O nor memory.
  */
 static struct workqueue_struct *drain_wq;
@@ -60,7 +60,7 @@ static const u8 may_follow[] = {
 	[FLOOP_GUARD_BROKEN]	= BIT(FLOOP_GUARD_WAITING),
 };
 
-/* Change the state, with all that goes with the change. */
+/* Change the state, with everything that depends on the change. */
 static void guard_enter(struct floop_image *image, enum floop_guard_state to)
 {
 	struct floop_guard *guard = &image->guard;
@@ -89,7 +89,7 @@ static void guard_enter(struct floop_image *image, enum floop_guard_state to)
 	case FLOOP_GUARD_BROKEN:
 		guard->broken++;
 		trace_floop_epoch_break(image);
-		/* Otherwise users_gone() sees to it. */
+		/* Otherwise users_gone() queues it. */
 		if (!guard->live)
 			queue_work(drain_wq, &guard->drain_work);
 		break;
@@ -99,10 +99,10 @@ static void guard_enter(struct floop_image *image, enum floop_guard_state to)
 }
 
 /**
- * floop_guard_break() - end the epoch: somebody else comes
+ * floop_guard_break() - end the epoch
  * @image: the image
  *
- * Called when somebody else opens the image or changes it. Nobody is told to
+ * Called when somebody else opens the image or changes it. Doesn't make them
  * wait: a change of the file's blocks waits for direct I/O in flight, and
  * mapped I/O counts as that until it has ended.
  *
@@ -136,8 +136,8 @@ bool floop_guard_break(struct floop_image *image)
 }
 
 /*
- * The last mapped I/O has ended, and no more can begin: changes that wait for
- * it go on. Runs in any context.
+ * The last mapped I/O has ended, and no more can begin: let changes go on that
+ * wait for it. Runs in any context.
  */
 static void users_gone(struct percpu_ref *users)
 {
@@ -150,8 +150,6 @@ static void users_gone(struct percpu_ref *users)
 	floop_hold_release(guard);
 	if (guard->state == FLOOP_GUARD_BROKEN)
 		queue_work(drain_wq, &guard->drain_work);
-	else if (guard->state == FLOOP_GUARD_PAUSED && !guard->changes)
-		floop_background_queue(&guard->resume_work, 0);
 	wake_up_all(&guard->ended);
 	spin_unlock_irqrestore(&guard->lock, flags);
 }
@@ -204,7 +202,7 @@ static void guard_give_up(struct floop_image *image,
 	struct floop_guard *guard = &image->guard;
 
 	floop_lease_drop(image);
-	/* Nobody breaks it from here on, but somebody may have just before. */
+	/* No break comes from here on, but one may have come just before. */
 	clear_map(image);
 	spin_lock_irq(&guard->lock);
 	if (guard->state == FLOOP_GUARD_BEGINNING)
@@ -254,7 +252,7 @@ static bool try_to_begin(struct floop_image *image,
 	bool begin;
 
 	spin_lock_irq(&guard->lock);
-	/* A new lease doesn't depend on our changes, a resumed epoch does. */
+	/* A resumed epoch depends on our changes, a new lease doesn't. */
 	begin = guard->wanted && guard->state == from && !guard->live &&
 		(from == FLOOP_GUARD_WAITING || !guard->changes);
 	if (begin)
@@ -271,18 +269,18 @@ static void begin_work(struct work_struct *work)
 	enum floop_unmapped why_not;
 	unsigned int memflags;
 
-	/* Only this work and a stop end the waiting. */
+	/* Only this work and a stop leave that state. */
 	if (READ_ONCE(image->guard.state) != FLOOP_GUARD_WAITING)
 		return;
 	/*
-	 * Two attempts would take each other's lease for their own. The last
-	 * resume may have been broken and be about to give up.
+	 * Two attempts would take each other's lease for their own: a resume
+	 * that was broken may still be about to give up.
 	 */
 	cancel_delayed_work_sync(&image->guard.resume_work);
 	if (!try_to_begin(image, FLOOP_GUARD_WAITING))
 		return;
 
-	/* The memory that we wait for must not come from I/O to the device. */
+	/* Memory must not come from I/O to the device. */
 	memflags = memalloc_noio_save();
 	why_not = floop_lease_take(image);
 	if (why_not == FLOOP_UNMAPPED_NOT)
@@ -313,7 +311,7 @@ static void resume_work(struct work_struct *work)
 	memalloc_noio_restore(memflags);
 }
 
-/* Nobody waits for this but for the lease: changes wait for users_gone(). */
+/* Only waiters for the lease wait for this; changes wait for users_gone(). */
 static void drain_work(struct work_struct *work)
 {
 	struct floop_image *image = container_of(work, struct floop_image,
@@ -333,7 +331,7 @@ static void drain_work(struct work_struct *work)
 	trace_floop_epoch_drain(image);
 
 	spin_lock_irq(&guard->lock);
-	/* After an epoch longer than the wait for it, begin anew. */
+	/* An epoch longer than the wait for it restarts the intervals. */
 	if (time_after(jiffies, guard->began + guard->retry))
 		guard->retry = RETRY_FIRST;
 	wait_again(image, FLOOP_UNMAPPED_OPENED);
@@ -342,8 +340,8 @@ static void drain_work(struct work_struct *work)
 }
 
 /*
- * Drop the pages that somebody has read into the page cache. If they go on
- * reading, their pages are dropped once a second.
+ * Drop the pages that another task has read into the page cache. If it goes on
+ * reading, its pages are dropped once a second.
  */
 static void pages_work(struct work_struct *work)
 {
@@ -363,8 +361,8 @@ static void drop_cache_later(struct floop_guard *guard)
 }
 
 /*
- * Stop mapping, until guard->changes is 0 again, and wait for mapped I/O: as
- * long as the disk takes, as for a direct write to the file.
+ * Stop mapping until guard->changes is 0 again, and wait for mapped I/O, for as
+ * long as the disk takes.
  */
 static void end_mapped(struct floop_image *image)
 {
@@ -386,8 +384,8 @@ static void end_mapped(struct floop_image *image)
  * for mapped I/O in flight.
  *
  * Context: Process context. Sleeps for as long as the disk takes.
- * Return: false if the file may not be changed: the page cache has pages of it
- * that are older than the disk's data, and can't be dropped.
+ * Return: false if the file may not be changed, because the page cache has
+ * pages that are older than the disk's data and can't be dropped.
  */
 bool floop_guard_change_begin(struct floop_image *image)
 {
@@ -406,8 +404,8 @@ bool floop_guard_change_begin(struct floop_image *image)
 /**
  * floop_guard_change_end() - after we have changed the image's block mapping
  * @image: the image
- * @sector: the first sector of the image's file that isn't what it was
- * @nr: how many sectors of it
+ * @sector: the first changed sector of the image's file
+ * @nr: the number of changed sectors
  *
  * Context: Process context. May sleep.
  */
@@ -434,7 +432,7 @@ void floop_guard_change_end(struct floop_image *image, sector_t sector,
 }
 
 /**
- * floop_guard_is_broken() - can somebody else have changed the file by now?
+ * floop_guard_is_broken() - may somebody else have changed the file?
  * @guard: the guard
  *
  * Context: Process context, with a reference of the epoch.
@@ -455,8 +453,8 @@ bool floop_guard_is_broken(struct floop_guard *guard)
  * @guard: the guard
  * @epoch: its number
  *
- * Context: Any but interrupts. The map's lock keeps the answer harmless until
- * it is released: the map is cleared under that lock before another epoch
+ * Context: Any but interrupts. The answer is safe to act on until the map's
+ * lock is released: the map is cleared under that lock before another epoch
  * begins.
  * Return: true if blocks that have been looked up since may go into the map.
  */
@@ -493,7 +491,7 @@ static void start_bdev(struct floop_image *image)
 		guard_begin_epoch(image);
 }
 
-/* Look at the file for what the guard asks at each I/O. */
+/* Save what the guard checks at each I/O. */
 static void learn_file(struct floop_image *image)
 {
 	struct floop_guard *guard = &image->guard;
@@ -501,7 +499,7 @@ static void learn_file(struct floop_image *image)
 	guard->mapping = image->file->f_mapping;
 	guard->disk = floop_image_disk(image);
 	guard->forbidden = floop_fs_forbidden_flags(image);
-	/* Readers share a read-only image; their pages are up to date. */
+	/* A read-only image may have readers; their pages are up to date. */
 	guard->any_pages = image->is_bdev || !image->read_only ? ULONG_MAX : 0;
 	guard->exchanges = floop_fs_is_xfs(guard->mapping->host);
 	guard->retry = RETRY_FIRST;
@@ -548,12 +546,12 @@ static bool quit_work(struct delayed_work *work)
 }
 
 /**
- * floop_guard_quit() - begin no epoch from now on
+ * floop_guard_quit() - don't begin another epoch
  * @image: the image, to be closed next; no I/O is in flight, and none comes
  *
  * Context: Process context. Doesn't wait.
- * Return: true if floop_guard_stop() would wait for the file system: work of
- * ours is running, or is still due.
+ * Return: true if floop_guard_stop() would wait for the file system: its work
+ * is running, or is still due.
  */
 bool floop_guard_quit(struct floop_image *image)
 {
@@ -577,8 +575,7 @@ bool floop_guard_quit(struct floop_image *image)
  * floop_guard_stop() - stop mapping, and wait for mapped I/O
  * @image: the image
  *
- * Ends the epoch first, so that the background's work soon finds that it has
- * nothing left to do.
+ * Ends the epoch first, so that background work soon finds nothing left to do.
  *
  * Context: Process context. Sleeps until the last mapped I/O has ended.
  */
@@ -733,8 +730,8 @@ void floop_guard_exit(void)
  * @image: the image, in an epoch, with changed flags or with pages
  *
  * If the flags forbid mapping, ends the epoch. If somebody has read the image
- * through its page cache, has the pages dropped in the background; I/O goes
- * through the file system until then.
+ * through its page cache, drops the pages in the background; I/O goes through
+ * the file system until then.
  *
  * Context: Any but interrupts, with a reference of the epoch.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The guard. It holds a lease on the image, which tells it of every other
+ * The guard. It holds a lease on the image, which notifies it of every other
  * opener and of every change of the image's blocks. While the lease is held and
- * nobody has come, the map is true. docs/safety.md is the account of it.
+ * nobody has come, the map is true. docs/safety.md has the reasoning.
  */
 #ifndef FLOOP_GUARD_H
 #define FLOOP_GUARD_H
@@ -60,8 +60,8 @@ enum floop_guard_state {
  * @FLOOP_UNMAPPED_OPENED: someone else has the image open
  * @FLOOP_UNMAPPED_NO_LEASES: the file system grants no lease
  * @FLOOP_UNMAPPED_CACHED: the image's pages don't leave the page cache
- * @FLOOP_UNMAPPED_NO_MEMORY: there is none for the map
- * @FLOOP_UNMAPPED_BEGINNING: about to be
+ * @FLOOP_UNMAPPED_NO_MEMORY: no memory for the map
+ * @FLOOP_UNMAPPED_BEGINNING: about to be mapped
  * @FLOOP_UNMAPPED_CHANGING: a discard changes the image
  */
 enum floop_unmapped {
@@ -84,11 +84,11 @@ enum floop_unmapped {
  * @users: a reference for each mapped I/O in flight and each look into the map;
  *	live in an epoch
  * @mapping: the image's page cache
- * @aops: what @mapping's operations were when the epoch began
+ * @aops: @mapping's operations when the epoch began
  * @forbidden: the inode flags (S_*) of a file that isn't mapped
  * @any_pages: all bits if no I/O is mapped while @mapping has pages, else 0
- * @exchanges: the file system has a change of blocks that waits for the
- *	invalidate_lock only
+ * @exchanges: the file system can exchange blocks waiting for the
+ *	invalidate_lock only (XFS_IOC_SWAPEXT)
  * @map: where the image's blocks are
  * @disk: the block device that they are on
  * @lock: @state, @why_not, @wanted, @epoch, @live, @dio_held, @pages_held,
@@ -97,7 +97,7 @@ enum floop_unmapped {
  * @state: changed by guard_enter() only
  * @why_not: while waiting: why the last attempt failed
  * @wanted: an epoch may begin
- * @epoch: how many times @state has changed: a number names a stay in a state
+ * @epoch: counts changes of @state, so a value identifies one stay in a state
  * @live: mapped I/O may be in flight: from before @users is made live until
  *	the last reference has gone
  * @dio_held: we hold an inode_dio_begin() of the image; only while @live
@@ -105,7 +105,7 @@ enum floop_unmapped {
  *	@live
  * @changes: our own changes of the image's blocks that are in progress
  * @unsettled: a change of ours may have left pages in the page cache
- * @ended: where to wait for @live to become false
+ * @ended: waiters for @live to become false
  * @told: a bit for each task that was told to wait for the lease, by its hash;
  *	under flc_lock
  * @told_at: when the last one was told, in jiffies
@@ -113,11 +113,11 @@ enum floop_unmapped {
  * @probed: the lease notices openers
  * @begun: epochs begun
  * @broken: epochs ended by somebody else
- * @retry: how long to wait before the next attempt, in jiffies
+ * @retry: the interval to the next attempt, in jiffies
  * @began: when the last epoch began, in jiffies
  * @begin_work: takes the lease and begins an epoch
  * @resume_work: resumes an epoch after changes of our own
- * @pages_work: drops the pages that keep an image from being mapped
+ * @pages_work: drops the pages that keep I/O from being mapped
  * @hold_work: waits for the invalidate_lock, if the trylock fails
  * @drain_work: drops the lease and the map when a broken epoch has drained
  */
@@ -180,12 +180,11 @@ void floop_hold_release(struct floop_guard *guard);
 bool floop_hold_is_partial(struct floop_guard *guard);
 
 /**
- * floop_guard_flags_changed() - has the file become one that can't be mapped?
+ * floop_guard_flags_changed() - can the file not be mapped any more?
  * @guard: the guard, in an epoch
  *
- * Inode flags change by path, without an open that the lease would notice
- * (file_setattr(2)); ext4 gives a file other operations when its data is to be
- * journalled.
+ * Inode flags can change by path, without an open that the lease would notice
+ * (file_setattr(2)). ext4 changes the operations of a file to journal its data.
  *
  * Context: Any.
  * Return: true if it has.
@@ -200,9 +199,8 @@ static inline bool floop_guard_flags_changed(const struct floop_guard *guard)
  * floop_guard_has_pages() - does the page cache keep I/O from being mapped?
  * @guard: the guard, in an epoch
  *
- * Readers leave pages of a read-only image there, which do no harm. An image
- * that is written to has pages if somebody reads it, or has it read
- * (posix_fadvise(2) asks nothing of its descriptor).
+ * Pages of a read-only image do no harm. A writable image has pages if somebody
+ * reads it, or has it read ahead (posix_fadvise(2) needs no read access).
  *
  * Context: Any.
  * Return: true if I/O has to go through the file system.

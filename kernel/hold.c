@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Hold up changes of the image's blocks while mapped I/O is in flight after its
- * epoch has been broken. Mapped I/O counts as direct I/O to the file, which a
- * change waits for in inode_dio_wait(). XFS_IOC_SWAPEXT doesn't call that
- * (xfs_swap_extents()), but takes the inode's lock and then the
- * invalidate_lock, so on xfs that lock is held as well.
+ * Hold up changes of the image's blocks after a break, while mapped I/O is in
+ * flight. Mapped I/O counts as direct I/O to the file, which a change waits for
+ * in inode_dio_wait(). XFS_IOC_SWAPEXT doesn't call that (xfs_swap_extents()),
+ * but takes the inode's lock and then the invalidate_lock, so on xfs that lock
+ * is held as well.
  */
 #include <linux/fs.h>
 #include <linux/rwsem.h>
@@ -17,9 +17,9 @@
  * floop_hold_changes() - hold up changes of the image's blocks
  * @guard: the guard, its epoch broken, with mapped I/O in flight
  *
- * The invalidate_lock may be somebody else's now. Its owner changes the file,
- * was noticed as it came, and waits for direct I/O; or looks at it (xfs_scrub),
- * and floop_hold_work() is next in line for the lock.
+ * Another task may hold the invalidate_lock now. If it changes the file, it was
+ * noticed and waits for direct I/O. If it only reads the inode's blocks
+ * (xfs_scrub), floop_hold_work() is next in line for the lock.
  *
  * Context: Any but interrupts, with @guard->lock held. Doesn't sleep.
  */
@@ -90,8 +90,8 @@ void floop_hold_release(struct floop_guard *guard)
  * @guard: the guard
  *
  * Context: Any but interrupts.
- * Return: true if the epoch is over, I/O may be in flight, and the
- * invalidate_lock was somebody else's.
+ * Return: true if the epoch is over, I/O may be in flight, and another task had
+ * the invalidate_lock.
  */
 bool floop_hold_is_partial(struct floop_guard *guard)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Taking a file as an image, and letting it go.
+ * Open a file as an image, check it for cycles, and close it.
  */
 #include <linux/file.h>
 #include <linux/log2.h>
@@ -15,11 +15,11 @@
 #include "lease.h"
 #include "names.h"
 
-/* Mempool reserve of an image: enough to go on with, when memory is short. */
+/* Mempool reserve of an image: enough to make progress when memory is short. */
 #define RESERVE		4
 
 int floop_queue_depth = 128;
-/* For work that nobody waits for, except to close an image. */
+/* For work that only the close of an image waits for. */
 struct workqueue_struct *floop_background_wq;
 static struct kmem_cache *io_cache;
 
@@ -67,8 +67,8 @@ void floop_image_exit(void)
  * @file: the file that userspace handed in
  *
  * Context: Any.
- * Return: 0, or -EINVAL where it can't be read, or not written though it is
- * open for writing.
+ * Return: 0, or -EINVAL if it can't be read, or if it is open for writing but
+ * can't be written.
  */
 int floop_image_check(struct file *file)
 {
@@ -79,7 +79,7 @@ int floop_image_check(struct file *file)
 	return 0;
 }
 
-/* The block device that a file is, or whose file system it is on, or NULL. */
+/* The block device itself, or the one below the file's file system, or NULL. */
 static struct block_device *file_bdev_below(struct file *file)
 {
 	struct inode *inode = file->f_mapping->host;
@@ -94,8 +94,9 @@ static struct block_device *file_bdev_below(struct file *file)
  * @image: the image
  *
  * Context: Any.
- * Return: the block device that the image is, or on which its file system is
- * mounted; NULL where there is none (tmpfs, btrfs, network file systems).
+ * Return: the image itself if it is a block device, else the one that its file
+ * system is mounted from; NULL if there is none (tmpfs, btrfs, network file
+ * systems).
  */
 struct block_device *floop_image_disk(struct floop_image *image)
 {
@@ -106,12 +107,12 @@ struct block_device *floop_image_disk(struct floop_image *image)
  * floop_image_is_on_hardware() - is the disk below known to be hardware?
  * @image: the image
  *
- * A disk of hardware has a parent device and takes requests. A disk that a
- * driver makes of other things (dm, md, a loop device, nbd) has no parent, or
- * takes bios; one of the things may be a device of ours.
+ * A hardware disk has a parent device and takes requests. A virtual disk (dm,
+ * md, a loop device, nbd) has no parent, or takes bios, and may be made of
+ * another floop device.
  *
  * Context: Any.
- * Return: true if I/O to the image can't be I/O to another device of ours.
+ * Return: true if I/O to the image can't be I/O to another floop device.
  */
 bool floop_image_is_on_hardware(struct floop_image *image)
 {
@@ -126,11 +127,11 @@ bool floop_image_is_on_hardware(struct floop_image *image)
  * @file: the file that @dev is to be attached to
  * @dev: the device
  *
- * Follows images on devices of ours, whether a device is the image itself or
- * carries the file system that the image is on, down to the first device that
- * isn't ours. It can't look through what other drivers stack (dm, md).
+ * Follows images on floop devices, whether a device is the image itself or
+ * carries the image's file system, down to the first device of another driver.
+ * It can't see through stacking drivers (dm, md).
  *
- * Context: The topology lock is held: it keeps the images below in place.
+ * Context: The topology lock is held, which keeps the images below in place.
  * Return: 0; -EBADF for a cycle; -EINVAL for an image on a device that is not
  * attached, or for one that is neither a regular file nor a block device. (As
  * the in-tree driver, which looks only at devices that are images themselves.)
@@ -169,7 +170,7 @@ int floop_image_check_cycle(struct file *file, struct floop_device *dev)
 }
 
 /**
- * floop_image_sectors() - how much of a file the device shows
+ * floop_image_sectors() - the size that a device shows of a file
  * @file: the image
  * @offset: where the device begins, in bytes
  * @size_limit: the most to show, in bytes; 0 for no limit
@@ -218,11 +219,11 @@ int floop_image_make_durable(struct floop_image *image)
 /**
  * floop_image_read_direct() - read a little of an image past the page cache
  * @image: the image
- * @pos: where, in bytes of the file
- * @buf: where to, or NULL to see only whether the file system reads
- * @size: how much, in bytes
+ * @pos: the position in the file, in bytes
+ * @buf: the destination, or NULL to see only whether the read succeeds
+ * @size: the size, in bytes
  * @align: the alignment of position and length, in bytes, a power of two;
- *	memory is aligned to as much, or as the rules have it
+ *	memory is aligned to it, too, or to more if the rules demand it
  *
  * Context: Process context. Sleeps.
  * Return: bytes read, or an errno.
@@ -264,12 +265,12 @@ ssize_t floop_image_read_direct(struct floop_image *image, loff_t pos,
 /**
  * floop_image_read() - read a little of an image, as its I/O would
  * @image: the image
- * @pos: where, in bytes of the file
- * @buf: where to
- * @size: how much, in bytes
+ * @pos: the position in the file, in bytes
+ * @buf: the destination
+ * @size: the size, in bytes
  *
  * Doesn't use the page cache if I/O can be direct: the pages would stay there
- * while mapped writes go past them.
+ * while mapped writes bypass them.
  *
  * Context: Process context. Sleeps.
  * Return: bytes read, or an errno.
@@ -289,8 +290,8 @@ ssize_t floop_image_read(struct floop_image *image, loff_t pos, void *buf,
 }
 
 /*
- * Open descriptors of our own where the guard can use them; else keep the one
- * that was handed in.
+ * Open our own descriptors if the guard can use them; else keep the one from
+ * userspace.
  */
 static void open_files(struct floop_image *image, struct file *file,
 		       bool read_only)
@@ -322,7 +323,7 @@ static void put_files(struct floop_image *image)
 
 /**
  * floop_image_open() - prepare to serve I/O to a file
- * @dev: the device that it is for
+ * @dev: its device
  * @file: the file; the image gets a descriptor or a reference of its own
  * @offset: where the device begins in the file, in bytes
  * @read_only: whether writes are to fail
@@ -398,8 +399,8 @@ err_put:
  * floop_image_close() - stop all that serves an image, and release it
  * @image: the image; no I/O is in flight, and none comes
  *
- * A worker may still be about to leave a lane; it no longer looks at the image
- * once it has ended its last I/O. Mapped I/O holds the guard, not the queue:
+ * A worker may still be about to leave a lane, but doesn't access the image
+ * after the end of its last I/O. Mapped I/O holds the guard, not the queue, so
  * wait for it here.
  *
  * Context: Process context. May sleep. The last close of a device calls it

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * An image: the file (or block device) that a device is attached to, and all
- * that serves I/O to it. It lives from attach to detach; LOOP_CHANGE_FD
- * replaces it.
+ * state for I/O to it. It lives from attach to detach; LOOP_CHANGE_FD replaces
+ * it.
  */
 #ifndef FLOOP_IMAGE_H
 #define FLOOP_IMAGE_H
@@ -23,7 +23,7 @@ struct floop_device;
 struct floop_lanes;
 
 /**
- * struct floop_counts - which way I/O went; one for each CPU
+ * struct floop_counts - counters of I/O; one for each CPU
  * @mapped: bios that went straight to the disk
  * @file: bios that went through the file system
  */
@@ -33,10 +33,10 @@ struct floop_counts {
 };
 
 /**
- * enum floop_sync - whether what went through the file system is durable
- * @FLOOP_SYNCED: all of it; a flush is the disk's alone
- * @FLOOP_UNSYNCED: some may not be; a flush is an fsync
- * @FLOOP_SYNCING: an fsync makes it durable, and nothing has come since
+ * enum floop_sync - whether writes through the file system are durable
+ * @FLOOP_SYNCED: all of them; a flush needs only the disk
+ * @FLOOP_UNSYNCED: some may not be; a flush needs an fsync
+ * @FLOOP_SYNCING: an fsync is in progress, and none has come since it began
  */
 enum floop_sync {
 	FLOOP_SYNCED,
@@ -45,11 +45,11 @@ enum floop_sync {
 };
 
 /**
- * struct floop_image - a file, and what serves I/O to it
+ * struct floop_image - a file, and the state for I/O to it
  * @file: the file; our reference
- * @sync_file: another descriptor of it, for the guard's own fsyncs; NULL where
+ * @sync_file: another descriptor of it, for the guard's own fsyncs; NULL if
  *	@file isn't our own, @file itself for a read-only image
- * @own_file: we have opened these descriptors, and nobody else has them
+ * @own_file: we have opened these descriptors; nobody else has them
  * @offset: where the device begins in the file, in bytes
  * @read_only: writes fail
  * @is_bdev: the image is a block device
@@ -63,21 +63,20 @@ enum floop_sync {
  * @bounce: for memory that isn't aligned for direct I/O; NULL: the shared
  *	reserve
  * @bounce_size: its size, in bytes; a multiple of the alignment
- * @unsupported: the FALLOC_FL_* modes, by bit, that the file system turned out
- *	not to have
+ * @unsupported: the FALLOC_FL_* modes that the file system has refused
  * @unsupported_work: clears the queue's limits for @unsupported
  * @refused_lock: protects @refused
  * @refused: bios to be done again without direct I/O
  * @refused_work: does them again
  * @gfp_mask: the mask of the file's page cache before it was an image
  * @restricted: in the list of images whose mask is restricted
- * @sync: whether what went through the file system is durable
+ * @sync: whether writes through the file system are durable
  * @guard: knows whether the map is true
  * @fill: fills the map
  * @times: keeps the file's times
  * @remaps: the reserve of struct remap
  * @splits: the reserve of bios for the mapped path
- * @counts: which way I/O went
+ * @counts: counters of I/O
  * @dev: the device
  */
 struct floop_image {
@@ -138,7 +137,7 @@ bool floop_image_is_on_hardware(struct floop_image *image);
 
 /**
  * floop_background_queue() - queue background work
- * @work: work that nobody waits for, except to close the image
+ * @work: work that only the close of the image waits for
  * @delay: in jiffies, if it isn't pending already; 0: at once
  *
  * Context: Any, interrupts included.

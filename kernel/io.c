@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A bio comes in here, and ends here.
+ * Where a bio comes in, and where it ends.
  *
  * A bio in flight holds the queue's usage counter, as a request of a blk-mq
  * driver does. The counter is a percpu_ref, so no two CPUs share a word over
@@ -19,9 +19,8 @@
  * floop_io_check_policy() - warn that io.latency does nothing here
  * @dev: the device
  *
- * The kernel accepts a latency target for any disk, but keeps it only for disks
- * that have requests. (It refuses io.cost for such a disk as ours; io.max
- * works.)
+ * The kernel accepts a latency target for any disk, but applies it only to
+ * request-based ones. (It refuses io.cost for a bio-based disk; io.max works.)
  *
  * Context: Any, in the queue's usage counter.
  */
@@ -38,14 +37,14 @@ void floop_io_check_policy(struct floop_device *dev)
  * floop_submit_bio() - take a bio
  * @bio: the bio, within the device's capacity
  *
- * Sends the bio to the disk, if it is mapped, or hands it to a lane. It doesn't
- * call the file system: current->bio_list is set here, so a bio that we submit
- * below waits until we return. The file system may wait for such a bio, and so
- * would wait for ever.
+ * Sends the bio to the disk if it is mapped, else hands it to a lane. Doesn't
+ * call the file system: current->bio_list is set here, so a bio that is
+ * submitted below waits until we return. The file system may wait for such a
+ * bio, and would wait forever.
  *
- * Context: Process context, in the queue's usage counter. Waits for memory of
- * the image's reserve, which comes back as I/O completes; with REQ_NOWAIT it
- * doesn't wait.
+ * Context: Process context, in the queue's usage counter. Waits for memory from
+ * the image's reserve, which is refilled as I/O completes. Doesn't wait with
+ * REQ_NOWAIT.
  */
 void floop_submit_bio(struct bio *bio)
 {
@@ -113,10 +112,10 @@ io_error:
 /**
  * floop_io_count_flush() - count a flush in the disk's statistics
  * @bio: with REQ_PREFLUSH, as it came
- * @start: when it came, in jiffies
+ * @start: its arrival, in jiffies
  *
  * The block layer counts the flush requests that it sends to a driver, but not
- * the flushes of a driver that takes bios.
+ * the flushes of a bio-based driver.
  *
  * Context: Any, interrupts included.
  */
@@ -164,7 +163,8 @@ static const char *status_name(blk_status_t status)
  * @status: how it ended
  *
  * The block layer logs failed requests (blk_print_req_error()), and people and
- * programs look for these lines. Logs in the same words, and as seldom.
+ * programs look for these lines. Logs in the same words, with the same rate
+ * limit.
  *
  * Context: Any, interrupts included.
  */
@@ -191,12 +191,12 @@ static void end_bio(struct bio *bio)
 }
 
 /*
- * The file system has written something, or a part of it: tell the mapped path.
- * A range that couldn't be written is not looked up, for that would fail, too.
+ * A write through the file system has ended: tell the mapped path. A range that
+ * couldn't be written is not looked up, for that would fail, too.
  */
 static void note_write(struct floop_image *image, struct bio *bio, bool failed)
 {
-	/* Pairs with smp_mb() in floop_flush(): before it, or seen by it. */
+	/* Pairs with smp_mb() in floop_flush(): fsynced, or marked here. */
 	smp_mb();
 	if (READ_ONCE(image->sync) != FLOOP_UNSYNCED)
 		WRITE_ONCE(image->sync, FLOOP_UNSYNCED);
@@ -255,7 +255,7 @@ struct bio *floop_io_release_bio(struct floop_io *io)
 }
 
 /**
- * floop_io_end_batch() - complete the bios that a worker has kept back
+ * floop_io_end_batch() - complete the bios that a worker has collected
  * @batch: filled by floop_io_end(); empty afterwards
  *
  * Completing each bio as it is done would wake the submitter after the first,
@@ -275,9 +275,9 @@ void floop_io_end_batch(struct bio_list *batch)
  * floop_io_status() - turn an error of the file system into a bio's status
  * @err: a negative errno
  *
- * A full file system and a full quota are a full disk: the file system above
- * can handle ENOSPC. -EAGAIN from a call that was allowed to wait, or an errno
- * that a block device doesn't know, is an I/O error.
+ * A full file system and a full quota become a full disk, as the file system
+ * above can handle ENOSPC. -EAGAIN from a call that was allowed to wait becomes
+ * an I/O error, as does an errno without a status of its own.
  *
  * Context: Any.
  * Return: the status to end the bio with.

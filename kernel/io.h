@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The I/O path: one bio of the device on its way, and the functions that it
- * passes through. The lanes have a header of their own (lane.h).
+ * The I/O path: the state of one bio, and the functions that serve it. lane.h
+ * has the lanes.
  */
 #ifndef FLOOP_IO_H
 #define FLOOP_IO_H
@@ -25,7 +25,7 @@ struct floop_lane;
 #define FLOOP_IO_FREEZE_HELD	BIT(2)
 /* The I/O counts in the disk's statistics. */
 #define FLOOP_IO_COUNTED	BIT(3)
-/* Is several I/Os already, or has failed when it was part of one. */
+/* Not to be merged: it is merged already, or has failed as part of one. */
 #define FLOOP_IO_NOMERGE	BIT(4)
 /* Several writes merged into one. */
 #define FLOOP_IO_MERGED		BIT(5)
@@ -37,17 +37,17 @@ struct floop_lane;
 /**
  * struct floop_io - one bio of a device
  * @iocb: the call to the file system
- * @bio: the bio; its iterator is left as it came
+ * @bio: the bio; its iterator isn't advanced
  * @image: the image
  * @node: in a lane
- * @work: or, for a buffered read that has to wait, work of its own
+ * @work: instead, for a buffered read that has to wait: its own work
  * @writer: the writer's lane that counts such a read
  * @done: bytes of the bio that are done
  * @flags: FLOOP_IO_*
  * @result: the file system's answer, in bytes or as a negative errno
  * @refs: references of the call to the file system, the caller's and the
  *	completion's; the last one to drop goes on with the I/O
- * @start: when it came, in jiffies, for the disk's statistics
+ * @start: its arrival, in jiffies, for the disk's statistics
  */
 struct floop_io {
 	struct kiocb iocb;
@@ -66,11 +66,11 @@ struct floop_io {
 };
 
 /**
- * enum floop_rw_result - how far floop_rw() has got with an I/O
+ * enum floop_rw_result - the progress of floop_rw() with an I/O
  * @FLOOP_RW_DONE: it has ended, is in flight, or its rest has been queued
  * @FLOOP_RW_WOULD_WAIT: nothing is done: the file system would have to wait
- * @FLOOP_RW_WRITER_ONLY: nothing is done, and it may wait for so long that it
- *	is the writer's to do
+ * @FLOOP_RW_WRITER_ONLY: nothing is done: it may wait for long, so only the
+ *	writer may do it
  */
 enum floop_rw_result {
 	FLOOP_RW_DONE,
@@ -106,7 +106,7 @@ void floop_rw_end(struct floop_io *io, long result, struct bio_list *batch);
 void floop_rw_iter(struct floop_io *io, struct iov_iter *iter);
 loff_t floop_rw_pos(struct floop_io *io);
 
-/* bounce.c: direct I/O for memory that it can't take as it is */
+/* bounce.c: direct I/O for memory that isn't aligned for it */
 void floop_bounce(struct floop_io *io);
 int floop_bounce_init_image(struct floop_image *image);
 void floop_bounce_exit_image(struct floop_image *image);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The device's ioctls: permissions, and the forms that struct loop_info has
- * had. attach.c and settings.c have the work itself.
+ * The device's ioctls: permissions, and the layouts of struct loop_info.
+ * attach.c and settings.c do the work itself.
  */
 #include <linux/blkdev.h>
 #include <linux/capability.h>
@@ -14,8 +14,8 @@
 #include "settings.h"
 
 /*
- * The first form, struct loop_info, has narrow fields, and 32-bit programs know
- * it with narrower ones yet: written once for both layouts.
+ * struct loop_info, the oldest layout, has narrow fields, and narrower ones yet
+ * in 32-bit programs. The macros define both.
  */
 #define DEFINE_SET_STATUS(layout)					\
 static int set_status_##layout(struct floop_device *dev,		\

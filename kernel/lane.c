@@ -4,15 +4,15 @@
  * their workers run on. What a worker does is in worker.c.
  *
  * Each cgroup but the root has lanes of its own. The workqueue has a worker for
- * each of them, and for the few reads of each cgroup that may wait on their
- * own.
+ * each of them, and for the few reads of each cgroup that may wait in work of
+ * their own.
  *
  * A workqueue with a rescuer takes 30 KiB, and most devices are mapped before
  * they have done any I/O through the file system. So a device's workqueues are
- * allocated when they are first needed, in the background; until then, and
- * without memory, its work runs on two that all devices share. A rescuer that
- * is shared must not wait for another device of ours: a device that may lie on
- * another one has workqueues of its own from the attach on.
+ * allocated in the background when they are first needed. Until then, and
+ * without memory, its work runs on two that all devices share. A shared rescuer
+ * must not wait for another floop device, so a device that may lie on another
+ * one has workqueues of its own from the attach on.
  */
 #include <linux/blk-cgroup.h>
 #include <linux/blkdev.h>
@@ -40,7 +40,7 @@
 
 /*
  * Bound the passes of a worker: under memory pressure the rescuer is the only
- * one, and others' work has to get it, too.
+ * worker, and has to serve other lanes, too.
  */
 #define MAX_PASSES	256U
 
@@ -48,12 +48,11 @@ static struct workqueue_struct *shared_wq;
 static struct workqueue_struct *shared_stale_wq;
 
 /**
- * floop_lane_take() - take all that is in a lane
+ * floop_lane_take() - take all I/O from a lane
  * @lane: the lane, in its worker
  *
- * The mark stays behind: while there is a worker, the list is never empty, so
- * adding to it doesn't wake a second worker, which would only find the first
- * one at work.
+ * Leaves the mark behind. While there is a worker, the list is never empty, so
+ * adding to it doesn't wake a second worker.
  *
  * Context: Any.
  * Return: a list of struct floop_io, oldest first, or NULL.
@@ -96,7 +95,7 @@ static void run_work(struct floop_lanes *lanes,
 }
 
 /**
- * floop_lane_stale() - have a mapped write drop pages
+ * floop_lane_stale() - drop pages that a mapped write has bypassed
  * @lanes: the device's lanes
  * @work: drops them
  *
@@ -125,12 +124,12 @@ static void lane_wake(struct floop_lane *lane)
 }
 
 /**
- * floop_lane_run() - empty a lane, until it is empty
- * @lane: the lane, in its worker
- * @pass: called with all that is in the lane by then, oldest first
+ * floop_lane_run() - serve a lane until it is empty
+ * @lane: the lane, in its worker; may be freed afterwards
+ * @pass: called with all I/O in the lane, oldest first
  *
- * Lets the tasks that the worker has just woken run in between, for they are
- * likely to add to the lane. The lane may be gone afterwards.
+ * Between passes it yields to the tasks that the worker has just woken, which
+ * are likely to add to the lane.
  *
  * Context: Process context. Sleeps if @pass does.
  */
@@ -164,8 +163,8 @@ static void lane_init(struct floop_lane *lane, struct floop_lanes *lanes,
 
 /*
  * The lane of a cgroup, for CPU @slot or, at nr_cpu_ids, its writer. The key is
- * the css's id: a lane carries no identity, so if the id comes back with
- * another cgroup it serves that one just as well, and holds no reference.
+ * the css's id. A lane carries no identity and holds no reference: if another
+ * cgroup gets the id, the lane serves that one.
  */
 static struct floop_lane *lane_of_cgroup(struct floop_lanes *lanes,
 					 struct cgroup_subsys_state *css,
@@ -191,7 +190,7 @@ static struct floop_lane *lane_of_cgroup(struct floop_lanes *lanes,
 	atomic_inc(&lanes->cgroup_lanes);
 	/* One more lane needs one more worker. */
 	schedule_work(&lanes->wq_work);
-	/* An I/O that has to wait may look for its writer in an interrupt. */
+	/* Allocate the writer, too: it may be looked up in an interrupt. */
 	if (slot != nr_cpu_ids)
 		lane_of_cgroup(lanes, css, nr_cpu_ids, true);
 	return lane;
@@ -204,7 +203,7 @@ static struct floop_lane *lane_of_cgroup(struct floop_lanes *lanes,
  * @create: allocate the lane of a cgroup that has none yet
  *
  * Context: Any; interrupts included, without @create.
- * Return: the lane of the submitter's cgroup; the root's, where that has none.
+ * Return: the lane of the submitter's cgroup, or the root's if that has none.
  */
 struct floop_lane *floop_lane_find(struct floop_io *io, bool writer,
 				   bool create)
@@ -237,7 +236,7 @@ void floop_lane_add(struct floop_lane *lane, struct floop_io *io)
 
 /*
  * I/O that a task submits under a plug is added to the lane when the plug ends,
- * and wakes one worker once. Until then only the task itself waits for it.
+ * and wakes one worker once. Only the task itself waits for it before that.
  */
 struct lane_plug {
 	struct blk_plug_cb cb;
@@ -302,10 +301,10 @@ void floop_lane_route(struct floop_io *io)
 }
 
 /**
- * floop_lanes_max_active() - the workers that a device may have
+ * floop_lanes_max_active() - the number of workers that a device may have
  *
  * Context: Any.
- * Return: how many, besides those of cgroups.
+ * Return: the number, not counting workers of cgroups.
  */
 int floop_lanes_max_active(void)
 {
@@ -444,8 +443,8 @@ void floop_lanes_remove_cgroups(struct floop_lanes *lanes)
  * floop_lanes_free() - undo floop_lanes_alloc()
  * @lanes: the lanes, with no I/O in flight
  *
- * The last close of a device must not call it: that holds the disk's
- * open_mutex, and may not wait for workers that wait for a file system.
+ * The last close of a device must not call it. It holds the disk's open_mutex,
+ * and may not wait for workers that wait for a file system.
  *
  * Context: Process context. May sleep.
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Lanes carry I/O from its submitter to a worker that may call the file system.
- * Each CPU has a lane, so that submitters share nothing. One lane, the
- * writer's, is for I/O that waits on the file system's own locks, where more
- * workers would only fight; and one for flushes, where one call serves all that
+ * Each CPU has a lane, so that submitters share nothing. The writer's lane is
+ * for I/O that waits for locks of the file system, which more workers would
+ * only contend for. The flusher's lane is for flushes: one call serves all that
  * wait.
  */
 #ifndef FLOOP_LANE_H
@@ -23,7 +23,7 @@ struct floop_io;
 #define FLOOP_CGROUP_READS	8
 
 /**
- * struct floop_lane - a queue of I/O and the work that empties it
+ * struct floop_lane - a queue of I/O and the work that serves it
  * @ios: a list of struct floop_io, newest first, with @mark at its end while
  *	there is a worker
  * @mark: stands for the worker
@@ -41,7 +41,7 @@ struct floop_lane {
 	struct llist_node mark;
 	struct work_struct work;
 	struct floop_lanes *lanes;
-	/* apart from what submitters write */
+	/* on another cache line than the fields that submitters write */
 	struct mutex writing ____cacheline_aligned_in_smp;
 	unsigned int backoff;
 	unsigned int skip;
@@ -57,12 +57,11 @@ struct floop_lane {
  * @cgroups: the lanes of the cgroups but the root, allocated on demand
  * @cgroup_lanes: the number of them
  * @wq: the workqueue of all lanes, once it is allocated
- * @stale_wq: the workqueue on which mapped writes drop pages, once it is
- *	allocated; others wait for that, so nothing else runs there
+ * @stale_wq: the workqueue that drops pages for mapped writes, once it is
+ *	allocated; changes of the image wait for it, so nothing else runs there
  * @wq_lock: held to allocate the workqueues
  * @wq_work: allocates the workqueues
- * @wq_retry: when to try to allocate them again, in jiffies, if memory was
- *	short
+ * @wq_retry: the time of the next attempt to allocate them, in jiffies
  * @number: the device's number
  */
 struct floop_lanes {
@@ -108,7 +107,7 @@ void floop_worker_requeue(struct floop_io *io);
 bool floop_worker_serves(const struct floop_image *image);
 
 /**
- * floop_lane_has_more() - has something come since floop_lane_take()?
+ * floop_lane_has_more() - has I/O been added since floop_lane_take()?
  * @lane: the lane, in its worker
  *
  * Context: Any.

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The lease, which notices every other opener of the image and every change of
- * it; and the driver's own descriptors. All others are somebody else's, that of
- * LOOP_CONFIGURE, too: its process may keep it.
+ * it, and the driver's own descriptors. Every other descriptor counts as
+ * somebody else's, that of LOOP_CONFIGURE, too: its process may keep it.
  *
- * It is a layout lease (FL_LAYOUT), which file systems that hand out block
- * layouts break before they change where a file's blocks are, whatever
- * descriptor, path or thread the change comes from: of those that we map, xfs.
- * Opens, truncate(2), and notify_change() break leases of other kinds. But
- * leases_conflict() asks every lease of the inode for its owner's opinion first
- * (lm_breaker_owns_lease()), whatever kind is being broken. So this one lease
- * notices them all, and they neither wait for it nor are refused.
+ * It is a layout lease (FL_LAYOUT). A file system that hands out block layouts
+ * (of those that are mapped, xfs) breaks it before it moves a file's blocks,
+ * whatever descriptor, path or thread the change comes from. Opens, truncate(2)
+ * and notify_change() break leases of other kinds. But leases_conflict() first
+ * calls lm_breaker_owns_lease() of every lease of the inode, whatever kind is
+ * being broken. So this one lease notices them all, and they neither wait for
+ * it nor are refused.
  */
 #include <linux/cred.h>
 #include <linux/delay.h>
@@ -29,13 +29,13 @@
 #include "lease.h"
 #include "rules.h"
 
-/* How often to try for the inode's lock, which our own writes take, too. */
+/* Attempts to get the inode's lock, which our own writes take, too. */
 #define LOCK_TRIES	50
 
-/* In that time a task that was told to wait is past the lease. */
+/* After that time a task that was told to wait is past the lease. */
 #define TOLD_LASTS	(60 * HZ)
 
-/* Does anybody else have the image open, in a way that matters? */
+/* Does anybody else have the image open (read-only: open to write)? */
 static bool is_opened(struct floop_image *image)
 {
 	struct inode *inode = file_inode(image->file);
@@ -48,11 +48,11 @@ static bool is_opened(struct floop_image *image)
 }
 
 /*
- * A task that has been told to wait for a lease may find the next one in its
- * place: it wakes up late, and an epoch begins every 10 ms. __break_lease()
- * waits for the next lease as well, but doesn't ask for it to be broken. So the
- * guard remembers the task. Two tasks may have the same bit: then one of them
- * ends an epoch for nothing.
+ * A task that has been told to wait for a lease may wake up late and find the
+ * next lease in its place, for epochs begin after 10 ms. __break_lease() waits
+ * for the next lease as well, but doesn't have it broken. So the guard
+ * remembers the task. Two tasks may share a bit: then one of them ends an epoch
+ * needlessly.
  */
 static unsigned long bit_of_current(void)
 {
@@ -60,11 +60,10 @@ static unsigned long bit_of_current(void)
 }
 
 /*
- * Called for each lease of the image's inode when somebody is about to break
- * one, in their context and under flc_lock. do_dentry_open() and, for a change
- * of the size, get_write_access() have counted them by now. Those that aren't
- * counted change an attribute, or try to: permission is checked only afterwards
- * (notify_change()).
+ * Called when somebody is about to break a lease of the image's inode, in their
+ * context and under flc_lock. do_dentry_open() and, for a change of the size,
+ * get_write_access() have counted them already. An uncounted task changes an
+ * attribute, or tries to: notify_change() checks permission only afterwards.
  *
  * Our own writes and changes through the file system break layout leases, too.
  * The guard knows of them; true lets them pass.
@@ -85,7 +84,7 @@ static bool lease_noticed(struct file_lease *lease)
 	if (is_opened(image) || guard->told & bit_of_current())
 		floop_guard_break(image);
 	/*
-	 * A writer could exchange blocks now: make it wait. The kernel looks at
+	 * A writer could exchange blocks now: make it wait. The kernel checks
 	 * the lease's kind after this call, so opens conflict from here on.
 	 */
 	if (floop_hold_is_partial(guard)) {
@@ -96,13 +95,13 @@ static bool lease_noticed(struct file_lease *lease)
 }
 
 /*
- * Somebody changes the file's blocks, or writes to it. Most of them call
+ * Somebody changes the file's blocks, or writes to it. Most changes call
  * inode_dio_wait() next, and wait there until mapped I/O in flight has ended.
- * An atomic write on xfs doesn't (xfs_file_dio_write_atomic(), since 6.16):
- * where there may be one, they wait until drain_work() has dropped the lease.
- * They wait without a limit (fl_break_time), or the kernel would take the lease
- * away; and FL_UNLOCK_PENDING is cleared, or the next one would not be brought
- * here.
+ * An atomic write on xfs doesn't (xfs_file_dio_write_atomic(), since 6.16). If
+ * the file can have one, all wait until drain_work() has dropped the lease.
+ * fl_break_time is 0 so that they wait without a limit: after it the kernel
+ * would remove the lease. FL_UNLOCK_PENDING is cleared so that the next one
+ * comes here, too.
  *
  * Called under flc_lock. Returns true to drop the lease at once.
  */
@@ -149,7 +148,7 @@ static int set_lease(struct floop_image *image)
 	struct floop_guard *guard = &image->guard;
 	int err;
 
-	/* Without a lease, nobody is told anything now. */
+	/* Without a lease, nobody is told to wait now. */
 	if (time_after(jiffies, guard->told_at + TOLD_LASTS))
 		guard->told = 0;
 
@@ -173,7 +172,7 @@ static int set_lease(struct floop_image *image)
  * floop_lease_drop() - drop the lease
  * @image: the image, with a lease or without one
  *
- * Calls kernel_setlease(), for vfs_setlease() asks whether the caller may have
+ * Calls kernel_setlease(): vfs_setlease() checks whether the caller may have
  * leases, and the task that detaches may lack that right. Afterwards nobody
  * finds the image by its inode.
  *
@@ -189,8 +188,8 @@ void floop_lease_drop(struct floop_image *image)
 
 /*
  * Does this kernel call the lease when somebody opens the file? Mapping depends
- * on it, so find out by an open's own call. That breaks nobody's lease: an open
- * to read conflicts with exclusive leases only.
+ * on it, so make the call that an open makes. It breaks no lease: an open to
+ * read conflicts with exclusive leases only.
  */
 static bool notices_openers(struct floop_image *image)
 {
@@ -204,7 +203,7 @@ static bool notices_openers(struct floop_image *image)
 }
 
 /*
- * A change that was past the check for leases when ours was taken holds the
+ * A change that had passed the check for leases before ours was taken holds the
  * inode's lock exclusively until it is done, or is counted. Don't wait for the
  * lock: its owner may wait for us. Our own direct I/O shares it.
  */
@@ -256,8 +255,8 @@ enum floop_unmapped floop_lease_take(struct floop_image *image)
 
 /**
  * floop_lease_open() - open an image for the driver alone
- * @file: what userspace handed in
- * @read_only: the device is
+ * @file: the file from userspace
+ * @read_only: whether the device is read-only
  *
  * Context: Process context, with the credentials of the task that attaches. May
  * sleep.
@@ -276,10 +275,10 @@ struct file *floop_lease_open(struct file *file, bool read_only)
 
 /**
  * floop_lease_open_sync() - open an image for the guard's own fsyncs
- * @file: what floop_lease_open() returned
+ * @file: the file from floop_lease_open()
  *
- * A descriptor reports an error of write-back once. The one that serves the
- * device's flushes must not lose it to the guard.
+ * A descriptor reports an error of write-back once. The guard must not consume
+ * an error that the device's flushes have to report.
  *
  * Context: Process context, with the credentials of the task that attaches. May
  * sleep.

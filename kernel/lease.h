@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The lease, which notices every other opener of the image and every change of
- * its blocks; and the driver's own descriptors.
+ * its blocks, and the driver's own descriptors.
  */
 #ifndef FLOOP_LEASE_H
 #define FLOOP_LEASE_H

@@ -24,11 +24,11 @@
  * @size: the size that the device shows of it, in sectors of 512 bytes
  * @asked: the user asked for direct I/O
  *
- * 512 bytes, as on the in-tree driver. Where direct I/O needs more (a disk of
- * 4096-byte sectors), as much as it needs, if the user asked for direct I/O, or
- * if the content is known to have been made for such sectors, and nothing is
- * lost at the end. Unknown content stays in sectors of 512 bytes: it was
- * written so, and could not be found in larger ones.
+ * The default is 512 bytes, as on the in-tree driver. Direct I/O may need
+ * larger blocks (a disk with 4096-byte sectors). They are chosen if the user
+ * asked for direct I/O, or if the content is known to be made for them and the
+ * device's size is a multiple. Unknown content was written in sectors of 512
+ * bytes, and could not be found in larger ones.
  *
  * Context: Process context. May read the image.
  * Return: the size in bytes.
@@ -91,10 +91,10 @@ static void drop_unsupported(struct floop_image *image,
 
 /*
  * Direct I/O hands the submitter's pages to the image's file system, which may
- * checksum or mirror them: then they must not change on the way. That isn't
- * needed if the file system is known to do neither, and neither it nor the disk
- * below asks for stable pages. (btrfs checksums, and asks for them in no
- * mapping; ZFS verifies what it has written.)
+ * checksum or mirror them: then they must not change on the way. Stable pages
+ * aren't needed if the file system is known to do neither, and neither it nor
+ * the disk below asks for them. (btrfs checksums, but doesn't ask for them; ZFS
+ * verifies its writes.)
  */
 static bool needs_stable_writes(struct floop_image *image)
 {
@@ -117,8 +117,7 @@ void floop_limits_direct(struct floop_image *image, struct queue_limits *lim)
 	lim->dma_alignment = SECTOR_SIZE - 1;
 	/*
 	 * BLK_FEAT_POLL stays off even if the disk has it: a mapped bio holds
-	 * the guard, and one that is polled for ends only if its submitter
-	 * polls.
+	 * the guard, and a polled one ends only if its submitter polls.
 	 */
 	lim->features &= ~BLK_FEAT_STABLE_WRITES;
 	if (!image->direct)
@@ -135,7 +134,7 @@ void floop_limits_direct(struct floop_image *image, struct queue_limits *lim)
  * @lim: limits that are being updated
  * @block_size: the logical block size, in bytes
  *
- * floop_limits_direct() adds what goes with direct I/O.
+ * floop_limits_direct() adds the limits of direct I/O.
  *
  * Context: Process context, with the device's lock held. May sleep.
  */
@@ -160,9 +159,9 @@ void floop_limits_set(struct floop_image *image, struct queue_limits *lim,
 /**
  * floop_limits_attach() - limits for a device that is being attached
  * @dev: the device, unbound
- * @image: its image to be; direct I/O is decided here
+ * @image: its new image; direct I/O is decided here
  * @block_size: the logical block size, in bytes
- * @asked: the user asked for direct I/O, and is told if it can't be
+ * @asked: the user asked for direct I/O: log it if that can't be
  *
  * Context: Process context, with the device's lock held. May sleep.
  * Return: 0, or -EINVAL for an impossible block size.
@@ -180,7 +179,7 @@ int floop_limits_attach(struct floop_device *dev, struct floop_image *image,
 }
 
 /**
- * floop_limits_drop() - clear the limits of what the file system can't do
+ * floop_limits_drop() - clear the limits of operations that are unsupported
  * @dev: the device
  * @image: the image, with @image->unsupported set; closing it waits for us
  *

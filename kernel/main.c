@@ -140,7 +140,7 @@ void floop_window(enum floop_window window)
 }
 #endif
 
-/* Add a device when its node is opened, where the kernel asks us. */
+/* Add a device when its node is opened (CONFIG_BLOCK_LEGACY_AUTOLOAD). */
 static void floop_probe(dev_t devt)
 {
 	int index = floop_device_index(devt);

@@ -19,7 +19,7 @@ bool floop_map_default = true;
  */
 #define EXTENT_BYTES	64UL
 
-/* Distances may be negative, the values in a tree may not. */
+/* Distances may be negative, values in a maple tree may not. */
 #define BIAS		BIT_ULL(61)
 
 static void *to_entry(sector_t sector, sector_t disk)
@@ -60,7 +60,7 @@ static void cache_extent(struct floop_map *map, sector_t first, sector_t end,
 	put_cpu_ptr(map->cached);
 }
 
-/* Without readers: one could cache an extent again. */
+/* Only without readers, which could cache an extent again. */
 static void drop_cached(struct floop_map *map)
 {
 	int cpu;
@@ -70,9 +70,9 @@ static void drop_cached(struct floop_map *map)
 }
 
 /*
- * Subtrees are freed only while there is no reader, and the tree is told so: as
- * of 7.3, a subtree that has readers and whose root is full is not destroyed
- * right. mte_dead_leaves() leaves untyped pointers in its slots, so
+ * Subtrees are freed only without readers, and mt_clear_in_rcu() says so. As of
+ * 7.3 the maple tree doesn't free a subtree in RCU mode right if its root is
+ * full: mte_dead_leaves() leaves untyped pointers in its slots, so
  * mt_clear_meta() takes the last one for metadata, and a wrong address is
  * freed.
  */
@@ -139,11 +139,11 @@ size_t floop_map_bytes(const struct floop_map *map)
  * @nr: its length, in sectors
  * @disk: its first sector on the disk
  *
- * Sectors that are mapped already are where they were, or they would have been
- * unmapped.
+ * Sectors that are mapped already have the same place on the disk: a change
+ * would have unmapped them.
  *
  * Context: Process context, with @map->lock held. Doesn't wait for memory: the
- * end of a broken epoch, which others wait for, waits for the lock.
+ * end of a broken epoch waits for the lock, and others may wait for that.
  * Return: 0; -ENOSPC for more than the bound on the map's memory; -ENOMEM.
  */
 int floop_map_add(struct floop_map *map, sector_t sector, sector_t nr,
@@ -204,7 +204,8 @@ void floop_map_clear(struct floop_map *map)
  *
  * Context: Process context, with @map->lock held, and no reader but us.
  * Doesn't wait for memory.
- * Return: false if all has been unmapped, for lack of memory to unmap a part.
+ * Return: false if everything has been unmapped, for lack of memory to unmap a
+ * part.
  */
 bool floop_map_remove(struct floop_map *map, sector_t sector, sector_t nr)
 {

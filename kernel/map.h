@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The extent map of an image: where on the disk the sectors of the file lie.
+ * The extent map of an image: the location of the file's sectors on the disk.
  * The guard (guard.h) knows whether the map is true.
  */
 #ifndef FLOOP_MAP_H
@@ -67,7 +67,7 @@ size_t floop_map_bytes(const struct floop_map *map);
  * @nr: how many
  *
  * Context: Process context, in an epoch.
- * Return: the disk's sector; %FLOOP_NOWHERE where floop_map_find() has to look.
+ * Return: the disk's sector, or %FLOOP_NOWHERE: then call floop_map_find().
  */
 static inline sector_t floop_map_cached(struct floop_map *map, sector_t sector,
 					sector_t nr)

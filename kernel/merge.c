@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Merge writes that are next to each other into one call to the file system.
- * The page cache of the device itself writes back page by page (dd, mkfs), and
- * a bio-based device has no requests for the block layer to merge into.
+ * Merge adjacent writes in a lane into one call to the file system. The page
+ * cache of the device itself writes back page by page (dd, mkfs), and a
+ * bio-based device has no requests for the block layer to merge into.
  */
 #include <linux/bio.h>
 #include <linux/blk-cgroup.h>
@@ -69,7 +69,7 @@ static bool goes_on(const struct bio_vec *vec, const struct bio_vec *next)
 	       vec->bv_offset + vec->bv_len == next->bv_offset;
 }
 
-/* A disk that takes whole pages only (NVMe) would have to split it there. */
+/* A disk with a virt_boundary (NVMe) would have to split the write there. */
 static bool has_gap(const struct bio_vec *vec, struct bio *bio)
 {
 	struct bio_vec next = mp_bvec_iter_bvec(bio->bi_io_vec, bio->bi_iter);
@@ -80,8 +80,8 @@ static bool has_gap(const struct bio_vec *vec, struct bio *bio)
 }
 
 /*
- * If a merged write fails, try its parts again one by one: the error belongs to
- * one of them, and the others may succeed.
+ * If a merged write fails, try its parts again one by one: only one of them may
+ * have the error.
  */
 static void merged_end_io(struct bio *bio)
 {

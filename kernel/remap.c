@@ -3,7 +3,8 @@
  * The mapped path. In an epoch (guard.h) a bio whose sectors are in the map is
  * pointed at the disk's own sectors and submitted, in its submitter's context.
  * It is not cloned, so the disk sees its flags, priority, write hint and
- * cookie. Its completion and position are saved, and restored when it ends.
+ * cookie. Its completion and position are saved, and restored when it ends. A
+ * flush goes to the disk alone if no write needs an fsync (enum floop_sync).
  */
 #include <linux/blkdev.h>
 #include <linux/fs.h>
@@ -24,15 +25,15 @@
 #include "times.h"
 #include "trace.h"
 
-/* Mempool reserve of an image; without memory, others take the file path. */
+/* Mempool reserve of an image; without memory I/O takes the file path. */
 #define RESERVE		4
-/* The most on a CPU's free list. KASAN wants to see them freed. */
+/* The most on a CPU's free list. None for KASAN, to detect use after free. */
 #define FREE_LIST_MAX		(IS_ENABLED(CONFIG_KASAN) ? 0 : 32)
 
 static struct kmem_cache *remap_cache;
 
 /**
- * struct remap - what a mapped bio was before it was pointed at the disk
+ * struct remap - the fields of a mapped bio before it was pointed at the disk
  * @end_io: its bi_end_io
  * @private: its bi_private
  * @bdev: its bi_bdev
@@ -41,9 +42,9 @@ static struct kmem_cache *remap_cache;
  * @flushes: its flush counts in the device's statistics; the disk below may
  *	clear the flag in the bio
  * @image: the image; the bio holds a reference of its guard
- * @start: when it came, in jiffies; 0 if it doesn't count in the statistics
+ * @start: its arrival, in jiffies; 0 if it doesn't count in the statistics
  * @bio: the bio, if @stale_work ends it
- * @stale_work: ends the bio, where that can't be done at once
+ * @stale_work: ends the bio, if that can't be done at once
  * @next: the next one on a CPU's free list
  * @depth: the length of the free list from here
  */
@@ -63,10 +64,9 @@ struct remap {
 };
 
 /*
- * Free lists, one for each CPU, of what its last I/Os have freed: the slab and
- * the mempool take ten times the instructions. Interrupts push at any time, but
- * only tasks pop, one at a time, so a task that finds the same entry on top
- * also finds the same entry below it.
+ * Per-CPU free lists: the slab and the mempool take ten times the instructions.
+ * Interrupts push at any time, but only tasks pop, with preemption off. So if
+ * the same entry is still on top, the same entry is still below it.
  */
 static DEFINE_PER_CPU(struct remap *, free_list);
 
@@ -103,9 +103,8 @@ static bool free_list_push(struct remap *remap)
 static inline void remap_free(struct floop_image *image, struct remap *remap)
 {
 	/*
-	 * Refill the reserve first, for someone may wait for it. The barrier is
-	 * that of mempool_free(): if this entry came out of the reserve, the
-	 * reserve is seen to lack it.
+	 * Refill the reserve first. The barrier is that of mempool_free(): if
+	 * this entry came out of the reserve, the reserve is seen to lack it.
 	 */
 	smp_rmb();
 	if (unlikely(!mempool_is_saturated(&image->remaps)) ||
@@ -152,9 +151,9 @@ static void remap_finish(struct bio *bio)
 	bio->bi_private = remap->private;
 	bio->bi_bdev = remap->bdev;
 	bio->bi_iter = remap->iter;
-	/* The disk has traced its completion; have the device's traced, too. */
+	/* The disk has traced its completion; trace the device's, too. */
 	bio_set_flag(bio, BIO_TRACE_COMPLETION);
-	/* Don't let the block layer count off twice for the disk's policies. */
+	/* rq_qos_done_bio() has run for the disk, and must run only once. */
 	bio->bi_flags &= ~(BIT(BIO_QOS_THROTTLED) | BIT(BIO_QOS_MERGED));
 	if (remap->start && bio_sectors(bio))
 		bdev_end_io_acct(bio->bi_bdev, bio_op(bio), bio_sectors(bio),
@@ -175,8 +174,8 @@ static bool remap_is_stale(struct remap *remap, struct bio *bio)
 }
 
 /*
- * Somebody has read the image through its page cache while we wrote to it: the
- * pages may hold older data. Drop them before the write completes, as after
+ * Another task has read the image through its page cache during the write, so
+ * the pages may hold older data. Drop them before the write completes, as after
  * every direct write. That can't be done in an interrupt.
  */
 static void stale_work(struct work_struct *work)
@@ -187,7 +186,7 @@ static void stale_work(struct work_struct *work)
 		     ((loff_t)remap->iter.bi_sector << SECTOR_SHIFT);
 	unsigned int memflags;
 
-	/* We hold the guard: memory must not come from I/O to us. */
+	/* The guard is held: memory must not come from I/O to the device. */
 	memflags = memalloc_noio_save();
 	if (remap_is_stale(remap, remap->bio))
 		floop_cache_drop_range(remap->image, pos,
@@ -205,7 +204,7 @@ static void remap_end(struct bio *bio)
 
 	if (unlikely(remap_is_stale(remap, bio)) ||
 	    floop_window_is_open(FLOOP_WINDOW_END)) {
-		/* The disk has it: a freeze needn't wait for the pages. */
+		/* The disk has the data: a freeze needn't wait longer. */
 		remap_freeze_put(remap);
 		remap->bio = bio;
 		INIT_WORK(&remap->stale_work, stale_work);
@@ -222,7 +221,7 @@ static void remap_end(struct bio *bio)
 
 /*
  * Take freeze protection of the file system below, as every write to it does.
- * Returns false if it is frozen, or read-only by now.
+ * Returns false if it is frozen, or has become read-only.
  */
 static bool remap_freeze_get(struct floop_image *image)
 {
@@ -246,7 +245,7 @@ static bool disk_refuses(struct floop_image *image)
 	       IS_SWAPFILE(image->guard.mapping->host);
 }
 
-/* May this bio be served in parts? Not if only all of it is of use. */
+/* May this bio be served in parts? Not if it has to be served as a whole. */
 static bool may_split(struct bio *bio)
 {
 	return !(bio->bi_opf & (REQ_NOWAIT | REQ_PREFLUSH | REQ_ATOMIC));
@@ -254,9 +253,9 @@ static bool may_split(struct bio *bio)
 
 /*
  * Split off the first @nr sectors of a bio. The rest is submitted again, and
- * comes back to us after the front. Without memory all of the bio goes through
- * the file system: waiting for memory with a reference of the guard would be
- * waiting for bios that wait so, too.
+ * comes back here after the front. Without memory all of the bio goes through
+ * the file system. Waiting for memory with a reference of the guard could
+ * deadlock with other bios that do the same.
  */
 static struct bio *remap_split(struct floop_image *image, struct bio *bio,
 			       sector_t nr)
@@ -271,7 +270,7 @@ static struct bio *remap_split(struct floop_image *image, struct bio *bio,
 	return front;
 }
 
-/* Look a bio up in the map, and split off what is contiguous, or not mapped. */
+/* Look a bio up in the map, and split off its contiguous or unmapped front. */
 static noinline sector_t remap_find(struct floop_image *image, struct bio **bio,
 				    sector_t sector)
 {
@@ -311,8 +310,8 @@ static sector_t remap_place(struct floop_image *image, struct bio **bio)
 
 /*
  * A chained parent completes after its children. One of them may go through the
- * file system, and block on the lease breaker, who waits for us to drain. So
- * the mapped part of it gets a bio of its own, which ends by itself.
+ * file system, and block on a change of the image, which waits for mapped I/O
+ * to drain. So the mapped part gets a bio of its own, which ends by itself.
  */
 static struct bio *remap_unchain(struct floop_image *image, struct bio *bio)
 {
@@ -357,9 +356,8 @@ static void remap_submit(struct floop_image *image, struct bio *bio,
 /**
  * floop_remap() - send a bio to the disk, if it is mapped
  * @image: the image
- * @bio: a read, a write or a flush; not changed if it isn't mapped. If only its
- *	front is contiguous, the rest is submitted again and @bio is set to the
- *	front
+ * @bio: a read, a write or a flush. If only its front is contiguous, the rest
+ *	is submitted again and @bio is set to the front, mapped or not
  *
  * Context: Process context, in ->submit_bio. Doesn't sleep.
  * Return: false if it has to go through the file system.
@@ -373,14 +371,14 @@ bool floop_remap(struct floop_image *image, struct bio **bio)
 
 	if (!percpu_ref_tryget_live(&guard->users))
 		return false;
-	/* Read nothing of the map before the reference is held. */
+	/* Don't read the map before the reference is held. */
 	smp_acquire__after_ctrl_dep();
 	if (unlikely(floop_guard_flags_changed(guard)) ||
 	    unlikely(floop_guard_has_pages(guard))) {
 		floop_guard_doubt(image);
 		goto unmapped;
 	}
-	/* The file system has to make durable what went through it. */
+	/* An fsync has to cover the writes through the file system. */
 	if ((opf & REQ_PREFLUSH) && READ_ONCE(image->sync) != FLOOP_SYNCED &&
 	    floop_rule_holds(FLOOP_RULE_FLUSH))
 		goto unmapped;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The guard's rules, each of which a debug build (FLOOP_DEBUG=1) can be told to
- * break: a test that doesn't notice proves nothing. Otherwise they hold, and
- * cost nothing.
+ * The guard's rules. A debug build (FLOOP_DEBUG=1) can be told to break each of
+ * them, to show that a test notices. Otherwise they hold, and cost nothing.
  */
 #ifndef FLOOP_RULES_H
 #define FLOOP_RULES_H
@@ -13,20 +12,20 @@
 /**
  * enum floop_rule - what the guard never fails to do
  * @FLOOP_RULE_LEASE: nothing is mapped without a lease
- * @FLOOP_RULE_BREAK: the map is given up when the lease is broken
- * @FLOOP_RULE_DRAIN: who broke it waits for mapped I/O in flight
- * @FLOOP_RULE_CLEAR: nothing of the map outlives its epoch
+ * @FLOOP_RULE_BREAK: a break of the lease ends the epoch
+ * @FLOOP_RULE_DRAIN: after a break, changes wait for mapped I/O in flight
+ * @FLOOP_RULE_CLEAR: no part of the map outlives its epoch
  * @FLOOP_RULE_EPOCH: lookups go into the map in the same epoch only
- * @FLOOP_RULE_DURABLE: what is not durable is not mapped
+ * @FLOOP_RULE_DURABLE: only durable blocks are mapped
  * @FLOOP_RULE_CHANGES: our own changes wait for mapped I/O, and unmap
  * @FLOOP_RULE_FREEZE: a mapped write keeps the file system from being frozen
- * @FLOOP_RULE_CACHE: the page cache holds nothing that mapped I/O went past
- * @FLOOP_RULE_LAYOUT: who changes blocks on xfs breaks the lease at the change
- * @FLOOP_RULE_FLUSH: a flush makes durable what the file system has written
- * @FLOOP_RULE_NOTICE: who opens the image is noticed by the lease
- * @FLOOP_RULE_ATOMIC: who changes blocks without waiting for direct I/O waits
+ * @FLOOP_RULE_CACHE: the page cache keeps no page that mapped I/O has bypassed
+ * @FLOOP_RULE_LAYOUT: a change of blocks on xfs breaks the lease
+ * @FLOOP_RULE_FLUSH: a flush makes writes through the file system durable, too
+ * @FLOOP_RULE_NOTICE: the lease notices every opener
+ * @FLOOP_RULE_ATOMIC: a change of blocks that doesn't wait for direct I/O waits
  *	for the lease
- * @FLOOP_RULE_FLAGS: a file that is not to be mapped any more is not
+ * @FLOOP_RULE_FLAGS: inode flags that are set later end the mapping
  */
 enum floop_rule {
 	FLOOP_RULE_LEASE,
@@ -46,23 +45,23 @@ enum floop_rule {
 };
 
 /**
- * enum floop_window - where a debug build can be told to wait, so that a race
- * that is rare is certain: for window_ms, or until it is told otherwise
+ * enum floop_window - places where a debug build can be told to wait, to make a
+ * rare race certain: for window_ms, or until it is told otherwise
  * @FLOOP_WINDOW_RESUME: an epoch is about to be resumed
- * @FLOOP_WINDOW_END: a mapped bio is about to end, which is left to a work
+ * @FLOOP_WINDOW_END: a mapped bio is about to end, in a work
  * @FLOOP_WINDOW_REMAP: mapping is being set anew, and is off for now
  * @FLOOP_WINDOW_GROW: the device has grown, its map hasn't
  * @FLOOP_WINDOW_BEGIN: the lease is taken, openers are not counted yet
  * @FLOOP_WINDOW_FILL: blocks have been looked up, and are not in the map yet
  * @FLOOP_WINDOW_DRAIN: mapped I/O has ended, the lease is still held
- * @FLOOP_WINDOW_SUBMIT: a bio is mapped, the disk hasn't got it yet
+ * @FLOOP_WINDOW_SUBMIT: a bio is mapped, but not submitted to the disk yet
  * @FLOOP_WINDOW_CHANGE: mapped I/O has ended for a change of our own, which is
  *	still to come
- * @FLOOP_WINDOW_BOUNCE: no wait: memory is taken for what direct I/O can't have
- * @FLOOP_WINDOW_HOLD: the invalidate_lock was not to be had as the epoch was
- *	broken, and nobody waits for it yet
+ * @FLOOP_WINDOW_BOUNCE: no wait: all memory is treated as unaligned
+ * @FLOOP_WINDOW_HOLD: another task had the invalidate_lock at the break, and
+ *	floop_hold_work() doesn't wait for it yet
  * @FLOOP_WINDOW_SHORT: no wait: the file system is asked for a block at a time,
- *	as if it came short
+ *	as if its I/O was short
  * @FLOOP_WINDOW_PASSES: no wait: a worker leaves its lane after every pass
  */
 enum floop_window {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Reads and writes: a kiocb for the file system, direct or buffered, and the
- * file system's answer.
+ * Reads and writes: call the file system with a kiocb, direct or buffered, and
+ * handle its result.
  */
 #include <linux/blkdev.h>
 #include <linux/fs.h>
@@ -43,7 +43,7 @@ void floop_rw_iter(struct floop_io *io, struct iov_iter *iter)
 	if (io->done)
 		bio_advance_iter(io->bio, &start, io->done);
 	first = &io->bio->bi_io_vec[start.bi_idx];
-	/* bi_vcnt says nothing of a clone. */
+	/* bi_vcnt isn't set in a clone. */
 	skip = mp_bvec_iter_offset(io->bio->bi_io_vec, start) -
 	       first->bv_offset;
 	bytes = first->bv_len - skip;
@@ -84,7 +84,7 @@ static void freeze_unprotect(struct floop_io *io)
 }
 
 /*
- * Did the file system refuse to wait? Some say -EOPNOTSUPP, where they would
+ * Did the file system refuse to wait? Some return -EOPNOTSUPP if they would
  * have to fall back to buffered I/O.
  */
 static bool would_wait(struct floop_io *io, long result)
@@ -95,7 +95,7 @@ static bool would_wait(struct floop_io *io, long result)
 
 /*
  * Is a write with IOCB_DSYNC durable when it is done? On a file system that has
- * become read-only the fsync in it does nothing (ext4_sync_file()).
+ * become read-only its fsync does nothing (ext4_sync_file()).
  */
 static bool dsync_is_durable(struct floop_image *image)
 {
@@ -104,14 +104,14 @@ static bool dsync_is_durable(struct floop_image *image)
 }
 
 /**
- * floop_rw_end() - go on with an I/O as the file system has answered
+ * floop_rw_end() - handle the result of the file system
  * @io: a read or a write
  * @result: bytes that are done, or a negative errno
- * @batch: where to leave the bio if that was all, or NULL to complete it here
+ * @batch: where to leave the bio if it is done, or NULL to complete it here
  *
- * A short I/O goes on with its rest; if nothing at all was done, the image ends
- * here, which is an error. An I/O that is refused because it is direct is done
- * again once no I/O is direct; of a merged write, each part by itself.
+ * Queues the rest of a short I/O. If nothing at all was done, the image ends
+ * here, which is an error. A refused direct I/O is done again when no direct
+ * I/O is left; a merged write fails, and its parts are done again.
  *
  * Context: Any, interrupts included.
  */
@@ -166,8 +166,8 @@ static void rw_complete(struct kiocb *iocb, long result)
  * @batch: where to leave the bio if it is done at once, or NULL
  *
  * Context: A worker of the image, in its reclaim scope, as the submitter.
- * Return: %FLOOP_RW_DONE, always with @wait; else the caller finds a place
- * where the I/O may wait.
+ * Return: always %FLOOP_RW_DONE with @wait; after any other result the caller
+ * serves the I/O where it may wait.
  */
 enum floop_rw_result floop_rw(struct floop_io *io, bool wait,
 			      struct bio_list *batch)
@@ -189,7 +189,7 @@ enum floop_rw_result floop_rw(struct floop_io *io, bool wait,
 
 	if (write) {
 		/*
-		 * Don't let an image grow that was cut short under us: the gap
+		 * Don't extend an image that was truncated under us: the gap
 		 * before this write would read as zeroes.
 		 */
 		if (unlikely(iocb->ki_pos + iov_iter_count(&iter) >
@@ -205,7 +205,7 @@ enum floop_rw_result floop_rw(struct floop_io *io, bool wait,
 			io->flags |= FLOOP_IO_FLUSH_AFTER;
 	}
 
-	/* The most that a system call may ask for; the rest follows. */
+	/* File systems expect no more; the rest follows. */
 	if (unlikely(iov_iter_count(&iter) > MAX_RW_COUNT))
 		iov_iter_truncate(&iter, rounddown(MAX_RW_COUNT,
 						   image->rules.align));
@@ -227,7 +227,7 @@ enum floop_rw_result floop_rw(struct floop_io *io, bool wait,
 		atomic_set(&io->refs, 2);
 	}
 
-	/* However long the file system is frozen, only the writer waits. */
+	/* Only the writer waits for a frozen file system. */
 	if (write && !freeze_protect(io, wait))
 		return FLOOP_RW_WRITER_ONLY;
 
@@ -237,8 +237,8 @@ enum floop_rw_result floop_rw(struct floop_io *io, bool wait,
 		ret = file->f_op->read_iter(iocb, &iter);
 
 	/*
-	 * The file system may look at the iocb and at the bio's vectors until
-	 * it returns, even when the completion has long come.
+	 * The file system may access the iocb and the bio's vectors until it
+	 * returns, even after the completion.
 	 */
 	if (ret == -EIOCBQUEUED) {
 		if (atomic_dec_and_test(&io->refs))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The settings of an attached device, which say how it shows its image:
- * LOOP_GET_STATUS, LOOP_SET_STATUS, LOOP_SET_CAPACITY, LOOP_SET_DIRECT_IO,
- * LOOP_SET_BLOCK_SIZE, and mapping.
+ * Get and change the settings of an attached device: LOOP_GET_STATUS,
+ * LOOP_SET_STATUS, LOOP_SET_CAPACITY, LOOP_SET_DIRECT_IO, LOOP_SET_BLOCK_SIZE,
+ * and mapping.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -24,7 +24,7 @@
 #define STATUS_CLEARABLE_FLAGS	LO_FLAGS_AUTOCLEAR
 
 /**
- * floop_settings_check() - are these settings possible?
+ * floop_settings_check() - check settings from userspace
  * @info: the settings that userspace asks for
  *
  * Context: Any.
@@ -99,7 +99,7 @@ void floop_settings_scan(struct floop_device *dev)
 		dev->disk->disk_name, name, err);
 }
 
-/* Start the guard again: the bitmap of the fill is as large as the file was. */
+/* Restart the guard: the fill's bitmap has the file's old size. */
 static void remap_whole(struct floop_device *dev)
 {
 	struct floop_image *image = dev->image;
@@ -110,11 +110,10 @@ static void remap_whole(struct floop_device *dev)
 }
 
 /*
- * Give the device another logical block size, in bytes, or with 0 leave all as
- * it is but what goes with direct I/O; and another offset in the image, in
- * bytes. Direct I/O is decided anew. The guard is stopped meanwhile: mapped I/O
- * is direct, and a frozen queue doesn't wait for it. Returns 0, or -EINVAL for
- * an impossible block size.
+ * Change the offset in the image and, unless it is 0, the logical block size,
+ * both in bytes. Direct I/O and its limits are decided anew. The guard is
+ * stopped meanwhile: mapped I/O is direct, and freezing the queue doesn't wait
+ * for it. Returns 0, or -EINVAL for an impossible block size.
  */
 static int change_limits(struct floop_device *dev, unsigned int block_size,
 			 loff_t offset, bool asked)
@@ -150,10 +149,10 @@ static sector_t shown_sectors(struct floop_device *dev)
 }
 
 /*
- * A block size that we chose may be too large for the part of the image that is
- * shown now: before LOOP_CONFIGURE, losetup called LOOP_SET_FD, and then
- * LOOP_SET_STATUS with the offset of a file system. The block size never grows:
- * openers of the device rely on it.
+ * A block size that the driver chose may be too large for the part of the image
+ * that is shown now: before there was LOOP_CONFIGURE, losetup called
+ * LOOP_SET_FD, and then LOOP_SET_STATUS with the offset of a file system. The
+ * block size never grows: openers of the device rely on it.
  */
 static void shrink_blocks(struct floop_device *dev, sector_t size)
 {
@@ -287,7 +286,7 @@ int floop_settings_set_capacity(struct floop_device *dev)
 /**
  * floop_settings_set_mapping() - turn mapping on or off
  * @dev: the device
- * @mapping: which
+ * @mapping: true: on
  *
  * Context: Process context, with the device's lock held. Sleeps until the last
  * mapped I/O has ended.
@@ -305,7 +304,7 @@ int floop_settings_set_mapping(struct floop_device *dev, bool mapping)
 /**
  * floop_settings_set_direct() - turn direct I/O on or off
  * @dev: the device
- * @direct: which
+ * @direct: true: on
  *
  * Context: Process context, with the device's lock held. May sleep; freezes the
  * queue.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The settings of an attached device, which say how it shows its image.
+ * The settings of an attached device: how it shows its image.
  */
 #ifndef FLOOP_SETTINGS_H
 #define FLOOP_SETTINGS_H

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * /sys/block/NAME/loop/: the files that losetup and lsblk read, as the in-tree
- * driver has them, and files of floop's own: which driver it is, why I/O is not
- * direct, and mapping. Reading waits for nothing; writing takes the device's
- * lock.
+ * /sys/block/NAME/loop/: the in-tree driver's files, which losetup and lsblk
+ * read, and files of floop's own: the driver, the reason why I/O is not direct,
+ * and mapping. Reading waits for nothing; writing takes the device's lock.
  */
 #include <linux/blkdev.h>
 #include <linux/fs.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The image's times. Mapped writes go past the file system, which would have
- * updated them. They are updated at a flush, at the end of an epoch, and when
- * the image is closed.
+ * The image's times. Mapped writes bypass the file system, which would update
+ * them. They are updated at a flush, at the end of an epoch, and when the image
+ * is closed.
  */
 #include <linux/fs.h>
 #include <linux/sched/mm.h>
@@ -31,7 +31,7 @@ static void times_work(struct work_struct *work)
 }
 
 /**
- * floop_times_touch() - have the image's times updated in the background
+ * floop_times_touch() - update the image's times in the background
  * @image: the image
  *
  * Context: Any.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Where the tracepoints live.
+ * Defines the tracepoints of trace.h.
  */
 #include "image.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Tracepoints: the guard's epochs, and which way each I/O goes.
+ * Tracepoints: the guard's epochs, and the path of each I/O.
  */
 #undef TRACE_SYSTEM
 #ifdef FLOOP_DROP_IN
@@ -33,7 +33,7 @@ DECLARE_EVENT_CLASS(floop_epoch,
 DEFINE_EVENT(floop_epoch, floop_epoch_begin,
 	     TP_PROTO(struct floop_image *image),
 	     TP_ARGS(image));
-/* Another opener broke the lease. */
+/* Another opener, or a change of the image, ended the epoch. */
 DEFINE_EVENT(floop_epoch, floop_epoch_break,
 	     TP_PROTO(struct floop_image *image),
 	     TP_ARGS(image));
@@ -72,7 +72,7 @@ DEFINE_EVENT(floop_io, floop_io_mapped,
 DEFINE_EVENT(floop_io, floop_io_file,
 	     TP_PROTO(struct floop_image *image, struct bio *bio),
 	     TP_ARGS(image, bio));
-/* Writes through the file system that were made one. */
+/* Writes through the file system, merged into one. */
 DEFINE_EVENT(floop_io, floop_io_join,
 	     TP_PROTO(struct floop_image *image, struct bio *bio),
 	     TP_ARGS(image, bio));

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The workers of the lanes: they call the file system, and decide who may wait
- * for it where.
+ * The workers of the lanes: they call the file system, and decide which I/O may
+ * wait for it, and where.
  *
  *  - A CPU's worker serves reads, and direct writes that the file system can
  *    refuse with -EAGAIN rather than block. A direct read waits in it for no
- *    more than room in the disk's queue. A buffered read waits for the disk: in
- *    a work of its own, for random reads gain by being many at once, or in the
- *    lane if it is the only one. A write that has to wait (it allocates, or
- *    time stamps are due) goes to the writer; if there is no writer right now,
- *    the CPU's worker is the writer for that one write.
- *  - The writer waits for what it must: writes that allocate, buffered writes,
- *    fallocate, a frozen file system. Most of these take the inode's lock
- *    exclusively, so more than one of them would only fight over it.
+ *    more than room in the disk's queue. A buffered read waits for the disk, in
+ *    work of its own, for random reads gain by concurrency, or in the lane if
+ *    it is the only one. A write that has to wait (it allocates, or time stamps
+ *    are due) goes to the writer; if there is no writer right now, the CPU's
+ *    worker is the writer for that one write.
+ *  - The writer may wait: for writes that allocate, buffered writes, fallocate,
+ *    a frozen file system. Most of these take the inode's lock exclusively, so
+ *    more workers would only contend for it.
  *  - The flusher calls fsync once for all the flushes that wait for it.
  *
  * Each cgroup but the root has lanes and a writer of its own, so that a
@@ -28,7 +28,7 @@
 #include "io.h"
 #include "lane.h"
 
-/* Skip so many NOWAIT attempts at most, then try again. */
+/* The most NOWAIT attempts to skip in a row. */
 #define MAX_SKIPPED	64U
 
 /* The submitter's cgroups, which a worker assumes while it serves a bio. */
@@ -64,9 +64,10 @@ static void identity_drop(struct identity *id)
 }
 
 /*
- * Memory that the file system needs for our I/O can't come from writing to us.
- * Nor may a buffered write (direct I/O may fall back to one) be throttled for
- * the dirty pages of the file system above, which are written back through us.
+ * Memory that the file system needs for our I/O can't come from writing to the
+ * device. Nor may a buffered write (direct I/O may fall back to one) be
+ * throttled for dirty pages of the file system above, which are written back
+ * through the device.
  */
 static unsigned int reclaim_scope_enter(void)
 {
@@ -113,8 +114,8 @@ static enum floop_rw_result worker_serve(struct floop_lane *lane,
 }
 
 /*
- * Serve one I/O without blocking, or queue it if only the writer may wait for
- * it. Returns false if it has to wait, and nothing is done yet.
+ * Serve one I/O without blocking, or queue it if only the writer may serve it.
+ * Returns false if it has to wait, and nothing is done yet.
  */
 static bool worker_try(struct floop_lane *lane, struct floop_io *io,
 		       struct bio_list *batch)
@@ -171,9 +172,8 @@ static void cpu_write(struct floop_lane *lane, struct floop_io *io,
 
 /*
  * Serve anything but a direct write to a file, in a CPU's lane. I/O that is
- * done already doesn't wait for a buffered read: the read is tried without
- * waiting first, for in most cases it doesn't wait, and then all is completed
- * together.
+ * done already doesn't wait for a buffered read: try the read without waiting
+ * first. It mostly succeeds, and then all I/O is completed together.
  */
 static void cpu_read(struct floop_lane *lane, struct floop_io *io, bool wait,
 		     struct bio_list *batch)
@@ -193,9 +193,9 @@ static void cpu_read(struct floop_lane *lane, struct floop_io *io, bool wait,
 }
 
 /*
- * Empty a CPU's lane under a plug, so that the disk sees I/O that belongs
- * together. I/O that is done at once (in the page cache, in a hole, by a disk
- * of memory) is completed together, before the worker waits for anything.
+ * Empty a CPU's lane under a plug, so that the disk can merge its I/O. I/O that
+ * is done at once (in the page cache, in a hole, by a RAM disk) is completed
+ * together, before the worker waits for anything.
  */
 static void cpu_pass(struct floop_lane *lane, struct llist_node *node)
 {
@@ -290,9 +290,9 @@ static void flusher_pass(struct floop_lane *lane, struct llist_node *node)
 	int err = floop_flush(node);
 
 	/*
-	 * A file system tells a descriptor of lost data once. A flush that
-	 * waits by now may stand for data that is lost, too, and its own fsync
-	 * would say that it is durable.
+	 * A file system reports lost data to a descriptor once. Flushes that
+	 * have come meanwhile may cover the lost data, too, but their own fsync
+	 * would succeed.
 	 */
 	node = err ? floop_lane_take(lane) : NULL;
 	if (node)
@@ -310,7 +310,7 @@ void floop_worker_flusher(struct work_struct *work)
 	worker_run(work, flusher_pass);
 }
 
-/* A buffered read that has to wait, in work of its own. */
+/* Serve a buffered read that has to wait, in work of its own. */
 static void read_work(struct work_struct *work)
 {
 	struct floop_io *io = container_of(work, struct floop_io, work);
@@ -326,7 +326,7 @@ static void read_work(struct work_struct *work)
 	atomic_dec_return_release(&writer->waiting);
 }
 
-/* Queue a read as work of its own, unless enough of its cgroup's wait so. */
+/* Queue a read as work of its own, unless enough reads of its cgroup are. */
 static bool queue_read(struct floop_lane *writer, struct floop_io *io)
 {
 	struct floop_lanes *lanes = writer->lanes;

@@ -619,7 +619,6 @@ end:	do
 			fi;
 			if
 			:: state == BROKEN -> drain_queued = true
-			:: state == PAUSED && !changes -> queue_resume()
 			:: else
 			fi
 		}

@@ -42,7 +42,7 @@ BUILD = PROJECT / "build" / "planted"
 sys.path.insert(0, str(PROJECT / "tests"))
 from conftest import read_headers  # noqa: E402
 
-# What a copy of the sources shares with this one: it takes long to make.
+# A copy of the sources shares these with this one: they take long to make.
 SHARED = (
     "root",
     "root.img",
