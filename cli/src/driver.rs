@@ -4,7 +4,7 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -12,6 +12,7 @@ use rustix::process::geteuid;
 use crate::cli::DriverChoice;
 use crate::device::{self, Family};
 use crate::error::{Error, Exit, Result};
+use crate::process::run_quietly;
 
 /// A loaded driver, by its control node.
 #[derive(Debug)]
@@ -60,12 +61,11 @@ fn modprobe(family: Family) {
         return;
     }
     // Opening the control node shows whether it worked.
-    let _ = Command::new("modprobe")
-        .args(["--quiet", "--use-blacklist", family.name()])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
+    let _ = run_quietly(Command::new("modprobe").args([
+        "--quiet",
+        "--use-blacklist",
+        family.name(),
+    ]));
 }
 
 fn open_or_load(family: Family) -> Result<Option<Control>> {

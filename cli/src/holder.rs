@@ -21,6 +21,7 @@ use rustix::process::{
 
 use crate::device::{DevId, Device};
 use crate::output::warn;
+use crate::process::run_quietly;
 use crate::users;
 
 /// The subcommand, by which the process is found.
@@ -72,12 +73,8 @@ fn start_service(device: Device) -> io::Result<bool> {
         .arg(format!("--property=StandardInput=file:{node}"))
         .arg(format!("--description=Keep {node} for its first user"))
         .arg(current_exe()?)
-        .arg(SUBCOMMAND)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .map(|status| status.success())
+        .arg(SUBCOMMAND);
+    run_quietly(&mut command).map(|status| status.success())
 }
 
 /// The path of systemd's control group in a line of /proc/PID/cgroup.

@@ -17,6 +17,7 @@ mod image;
 mod ioctl;
 mod mapping;
 mod output;
+mod process;
 mod report;
 mod size;
 mod target;

@@ -2,12 +2,13 @@
 //! Waiting with a time limit.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::device::Device;
 use crate::output::warn;
+use crate::process::run_quietly;
 
 /// How long udev may take to make device nodes.
 pub const NODES: Duration = Duration::from_secs(5);
@@ -36,12 +37,10 @@ pub fn for_partitions(device: Device) {
     let udev = Path::new("/run/udev/control").exists();
     if udev {
         // The check below notices if it gave up.
-        let _ = Command::new("udevadm")
-            .args(["settle", &format!("--timeout={}", NODES.as_secs())])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status();
+        let _ = run_quietly(
+            Command::new("udevadm")
+                .args(["settle", &format!("--timeout={}", NODES.as_secs())]),
+        );
     }
     let ready = until(NODES, || {
         device.partitions().iter().all(|partition| {

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Other programs.
+
+use std::io;
+use std::process::{Command, ExitStatus, Stdio};
+
+/// Runs a program that reads nothing and says nothing.
+pub fn run_quietly(command: &mut Command) -> io::Result<ExitStatus> {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+}
