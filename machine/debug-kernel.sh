@@ -7,6 +7,7 @@
 # one with gcov. Takes long, and gives way to everything else on the machine.
 
 . "$(dirname "$0")/machine.sh"
+. "$PROJECT/machine/kernels.sh"
 
 name=${1:?lts, stable, race or coverage}
 case $name in
@@ -18,17 +19,13 @@ configs=("$PROJECT"/machine/configs/{"$kind",test}.config)
 source=$BUILD/builds/$series
 out=$BUILD/debug-kernel/$name
 tree=$out/linux
+arch=x86
 locked "debug-kernel-$name"
 
 stamp=$(cat "${configs[@]}" | sha256sum)
 [ "$(cat "$out/stamp" 2> /dev/null)" = "$stamp" ] && exit 0
 
 "$PROJECT/machine/linux-source.sh" "$series"
-
-in_source()
-{
-	in_root nice -n 19 make -C "$source" O="$tree" -j"$(nproc)" "$@"
-}
 
 unpack()
 {
@@ -39,8 +36,6 @@ unpack()
 
 configure()
 {
-	local line
-	mkdir -p "$tree"
 	in_source -s defconfig kvm_guest.config
 	in_root sh -euc '
 		cd "$1"
@@ -50,33 +45,8 @@ configure()
 			"$tree/.config" "$@"' \
 		sh "$source" "$tree" "${configs[@]}"
 	in_source -s olddefconfig
-	# An option that the kernel refused would be missed much later.
-	grep -hE '^CONFIG.*=[ym]$' "${configs[@]}" | while IFS= read -r line; do
-		grep -qx "$line" "$tree/.config" ||
-			printf 'not taken: %s\n' "$line"
-	done
-}
-
-# Without -s, so that the progress shows.
-compile()
-{
-	in_source bzImage modules
-}
-
-collect()
-{
-	local release
-	release=$(cat "$tree/include/config/kernel.release")
-	in_source -s INSTALL_MOD_PATH="$out/modules" modules_install
-	cp "$tree/.config" "$out/modules/lib/modules/$release/config"
-	cp "$tree/arch/x86/boot/bzImage" "$out/"
-	cp "$tree/include/config/kernel.release" "$out/release"
 }
 
 step "$kind kernel, $series: unpack" unpack
-step "$kind kernel, $series: configure" configure
-log=$BUILD/logs/setup-$kind-kernel-$series-configure.log
-grep 'not taken' "$log" >&2 || true
-step "$kind kernel, $series: compile (takes long)" compile
-step "$kind kernel, $series: collect" collect
+build_kernel "$kind kernel, $series"
 printf '%s\n' "$stamp" > "$out/stamp"

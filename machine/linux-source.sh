@@ -26,25 +26,16 @@ version=$(dpkg-query --admindir="$ROOT/var/lib/dpkg" -W -f '${Version}' \
 # series.
 fetch()
 {
-	as_root rm -rf "$BUILD/src/$kernel.fetch"
-	mkdir -p "$BUILD/src/$kernel.fetch/partial"
-	# shellcheck disable=SC2016 # the inner shell expands them
-	in_root sh -euc '
-		package=$1 version=$2
-		mkdir -p /tmp/lists
-		set -- -o Dir::State::lists=/tmp/lists \
-			-o Dir::Cache::archives="$3" -o APT::Sandbox::User=root
-		apt-get "$@" update
-		set -- "$@" install -y --no-install-recommends --download-only
-		apt-get "$@" "$package=$version" || apt-get "$@" "$package"' \
-		sh "linux-source-$(cut -d. -f 1,2 <<< "$release")" "$version" \
-		"$BUILD/src/$kernel.fetch"
-	dpkg-deb --fsys-tarfile \
-		"$BUILD/src/$kernel.fetch"/linux-source-[0-9]*.deb |
+	local folder=$BUILD/src/$kernel.fetch package
+	package=linux-source-$(cut -d. -f 1,2 <<< "$release")
+	as_root rm -rf "$folder"
+	fetch_packages "$folder" "$package=$version" ||
+		fetch_packages "$folder" "$package"
+	dpkg-deb --fsys-tarfile "$folder"/linux-source-[0-9]*.deb |
 		tar -x -O --wildcards '*/linux-source-*.tar.xz' > "$archive.new"
 	mv "$archive.new" "$archive"
 	printf '%s\n' "$version" > "$archive.version"
-	as_root rm -rf "$BUILD/src/$kernel.fetch"
+	as_root rm -rf "$folder"
 }
 
 step "sources of the $kernel kernel" fetch

@@ -37,6 +37,27 @@ kernels()
 	sort -u "$ROOT/floop/lts" "$ROOT/floop/stable"
 }
 
+# fetch_packages FOLDER PACKAGE...: Debian's packages of these names, and what
+# they need that the guest root doesn't have, into that folder of the project.
+fetch_packages()
+{
+	mkdir -p "$1/partial"
+	# shellcheck disable=SC2016 # the inner shell expands them
+	in_root sh -euc '
+		folder=$1
+		shift
+		apt()
+		{
+			apt-get -o Dir::State::lists=/tmp/lists \
+				-o Dir::Cache::archives="$folder" \
+				-o APT::Sandbox::User=root "$@"
+		}
+		mkdir -p /tmp/lists
+		apt update
+		apt install -y --no-install-recommends --download-only "$@"' \
+		sh "$@"
+}
+
 # in_root COMMAND...: run COMMAND inside the guest root, with the project's
 # folder bound at its own path and a fresh /tmp. All mounts are in a namespace
 # of their own and vanish with it.

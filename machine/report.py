@@ -9,7 +9,7 @@ import re
 
 REPORT = re.compile(
     r"BUG: |BUG at |WARNING: |Oops\b|Kernel panic"
-    r"|KASAN|KCSAN|KFENCE|UBSAN|KMSAN"
+    r"|KASAN|KCSAN: |KFENCE|UBSAN|KMSAN"
     r"|INFO: task .* blocked|blocked for more than|hung_task"
     r"|soft lockup|hard LOCKUP"
     r"|possible circular locking|possible recursive locking"

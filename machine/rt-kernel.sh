@@ -12,16 +12,7 @@ out=$BUILD/rt
 fetch()
 {
 	as_root rm -rf "$out"
-	mkdir -p "$out/fetch/partial"
-	# shellcheck disable=SC2016 # the inner shell expands them
-	in_root sh -euc '
-		mkdir -p /tmp/lists
-		set -- -o Dir::State::lists=/tmp/lists \
-			-o Dir::Cache::archives="$1" -o APT::Sandbox::User=root
-		apt-get "$@" update
-		set -- "$@" install -y --no-install-recommends --download-only
-		apt-get "$@" linux-image-rt-amd64 linux-headers-rt-amd64' \
-		sh "$out/fetch"
+	fetch_packages "$out/fetch" linux-image-rt-amd64 linux-headers-rt-amd64
 }
 
 # kbuild is the guest root's if that has the same version.
@@ -47,7 +38,7 @@ unpack()
 	printf '%s\n' "$release" > "$out/release"
 }
 
-stamp=$(stamp_of fetch unpack < "$ROOT/floop/stamp")
+stamp=$(stamp_of fetch fetch_packages unpack < "$ROOT/floop/stamp")
 [ "$(cat "$out/stamp" 2> /dev/null)" = "$stamp" ] && exit 0
 
 step "the PREEMPT_RT kernel: fetch" fetch
