@@ -14,9 +14,9 @@ import statistics
 from pathlib import Path
 
 FORMAT = 1
-REFERENCES = ("raw", "loop-direct")  # what ratios are to
+REFERENCES = ("raw", "loop-direct")  # the base of ratios
 PERCENTILES = ("p50", "p90", "p99", "p99.9", "max")
-NONE = "–"  # what isn't measured
+NONE = "–"  # not measured
 PARTS = {
     "date": str,
     "commit": str,

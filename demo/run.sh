@@ -31,7 +31,7 @@ run()
 	"$@"
 }
 
-# quiet COMMAND...: the same for one that has nothing to say unless it fails.
+# quiet COMMAND...: the same for one whose output is shown only if it fails.
 quiet()
 {
 	printf '$ %s\n' "$*"

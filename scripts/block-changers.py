@@ -53,7 +53,7 @@ PARTS = {
     ],
 }
 
-# What a change looks like.
+# The patterns of a change.
 CHANGES = {
     "ext4": {
         "blocks": r"\bext4_(ext_store_pblock|free_blocks)\(|"
@@ -177,7 +177,7 @@ def units(path, name):
             head = []
         elif bare.endswith(";") or re.fullmatch(r"[A-Z_]+\(.*\)", line):
             text = "\n".join(head)
-            # What a macro defines is called as its first argument.
+            # A macro names its function by its first argument.
             m = re.match(r"(?:static\s+)?(?!EXPORT)[A-Z_]+\((\w+),", text)
             yield Unit("macro", m and m[1], "", text, name, name[-1] == "c", "")
             head = []

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# What `make check` and `make lint` run. Runs all of the named checks and fails
+# Runs for `make check` and `make lint`: runs all of the named checks and fails
 # if one of them had anything to say. Usage: check.sh [lint | NAME...], all
 # without a name. These read the sources, as any user, and are called lint:
 #   clippy rustfmt ruff shellcheck
@@ -19,7 +19,7 @@ cd "$PROJECT"
 lint=(clippy rustfmt ruff shellcheck checkpatch spdx version columns)
 guest=(module safety builds)
 
-# The tools of the kernel's sources, which are in no package that is installed.
+# Tools from the kernel's sources, which no installed package has.
 tools=$BUILD/src/tools
 kernel_tools()
 {
@@ -158,7 +158,7 @@ check_safety()
 	"$BUILD/venv/bin/python" scripts/block-changers.py
 }
 
-# What no kernel of ours here is: compiled only.
+# Configurations of which there is no kernel here: compiled only.
 check_builds()
 {
 	local name bad=0

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# What all scripts of the project share: where things are, progress for long
+# Shared by all scripts of the project: where things are, progress for long
 # steps, and the lock that keeps two set-ups of one project folder apart.
 # To be sourced, not run.
 

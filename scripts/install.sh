@@ -18,7 +18,7 @@ sources=$DESTDIR/usr/src/floop-$version
 rules=$DESTDIR/usr/lib/udev/rules.d/60-floop.rules
 unit=$DESTDIR/usr/lib/systemd/system/floop-detach.service
 
-# What this script changes is the system: say so instead of failing half way.
+# This script changes the system: check for root before failing half way.
 need_root()
 {
 	[ -n "$DESTDIR" ] || [ "$(id -u)" = 0 ] ||
