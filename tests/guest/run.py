@@ -191,11 +191,7 @@ class Machine:
         return {p.name: p.read_text().strip() for p in folder.glob("*")}
 
     def numbers(self):
-        names = (
-            p.name
-            for p in pathlib.Path("/sys/block").glob(f"{self.prefix}[0-9]*")
-        )
-        return {int(n[len(self.prefix) :]) for n in names}
+        return loopctl.numbers(self.prefix)
 
     def extra_mounts(self):
         return [m for m in mounts() if m not in self.mounts]
@@ -505,17 +501,23 @@ def lockdep_is_off():
         return False
 
 
-def find_leaks():
-    """On the debug kernel: have kmemleak look at what all cases left; it
-    reports in the log.
-    """
-    leaks = pathlib.Path("/sys/kernel/debug/kmemleak")
-    if not leaks.exists():
+def debugfs(name):
+    """A path in it; None if the kernel has no such thing."""
+    path = pathlib.Path("/sys/kernel/debug") / name
+    if not path.exists():
         subprocess.run(
             ["mount", "-t", "debugfs", "debugfs", "/sys/kernel/debug"],
             check=False,
         )
-    if not leaks.exists():
+    return path if path.exists() else None
+
+
+def find_leaks():
+    """On the debug kernel: have kmemleak look at what all cases left; it
+    reports in the log.
+    """
+    leaks = debugfs("kmemleak")
+    if not leaks:
         return
     time.sleep(6)  # what is younger than 5 seconds is not reported
     for _ in range(2):  # nor is what changed between two looks
@@ -528,13 +530,8 @@ def save_coverage(results):
     """On the coverage kernel: how often each branch was taken, for
     scripts/coverage.py.
     """
-    counts = pathlib.Path("/sys/kernel/debug/gcov")
-    if not counts.exists():
-        subprocess.run(
-            ["mount", "-t", "debugfs", "debugfs", "/sys/kernel/debug"],
-            check=False,
-        )
-    if not counts.exists():
+    counts = debugfs("gcov")
+    if not counts:
         return
     boots = len(list(results.glob("coverage-*")))
     for file in counts.rglob("*.gcda"):

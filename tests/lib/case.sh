@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash
-# What every case in shell has: `. tests/lib/case.sh` is its first command, or
-# that of another file of tests/lib/, which sources this one.
+# The base of every case in shell: its first command is `. tests/lib/case.sh`,
+# or sources another file of tests/lib/, which sources this one.
 #
 # Given by the runner: $PREFIX (floop or loop: /dev/$PREFIX0), $CTL (the control
 # node), $DRIVER_MODE (side-by-side, drop-in, in-tree), $KERNEL (lts, stable,

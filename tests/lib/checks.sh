@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash
-# What a case demands, and how often it looks.
+# Assertions, and how often to repeat something.
 [ -z "${CHECKS_SH-}" ] || return 0
 CHECKS_SH=1
 

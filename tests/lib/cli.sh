@@ -6,7 +6,7 @@ CLI_SH=1
 . tests/lib/case.sh
 
 : "${FLOOP:?}"
-# What the default driver calls itself here.
+# The name of the default driver here.
 case $DRIVER_MODE in
 side-by-side) SERVED_BY=floop ;;
 drop-in) SERVED_BY=floop-drop-in ;;

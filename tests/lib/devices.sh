@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash
-# Loop devices: by their ioctls, and what sysfs says of them.
+# Loop devices: their ioctls and their files in sysfs.
 [ -z "${DEVICES_SH-}" ] || return 0
 DEVICES_SH=1
 
@@ -47,7 +47,7 @@ loop_attach() {
 	esac
 }
 
-# detach DEVICE... - and wait until it is
+# detach DEVICE... - and wait until it is detached
 detach() {
 	local device
 	for device; do
@@ -92,19 +92,19 @@ unbound() {
 	! bound "$1"
 }
 
-# udev_settle - wait for udev, however much it has left to do: a hundred devices
-# in a slow machine
+# udev_settle - wait for udev, however long its queue is: a hundred devices in a
+# slow machine
 udev_settle() {
 	local seconds=$((120 * ${SLOWER:-1}))
 	# It has hung up on who asked, in a slow machine, and gone on
 	udevadm settle --timeout=$seconds || udevadm settle --timeout=$seconds
 }
 
-# without_udev - for the rest of the case nothing looks at what it makes
+# without_udev - stop udev for the rest of the case
 without_udev() {
 	udev_settle
 	later /usr/lib/floop/systemd-udevd --daemon
 	udevadm control --exit
-	# By this cryptsetup and others see whether there is one to wait for.
+	# cryptsetup and others check this to see whether to wait for udev.
 	rm -f /run/udev/control
 }

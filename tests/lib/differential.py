@@ -67,7 +67,7 @@ def plus_direct(theirs, ours):
     return t - {"none"} == o - {"direct-io", "none"}
 
 
-# What floop alone has in /sys/block/NAME/loop/.
+# Files in /sys/block/NAME/loop/ that only floop has.
 OUR_ATTRIBUTES = {
     "driver",
     "dio_reason",
@@ -77,7 +77,7 @@ OUR_ATTRIBUTES = {
     "stat",
 }
 
-# What floop does differently, and why. A scenario allows a difference by name:
+# The differences of floop, and why. A scenario allows a difference by name:
 # @scenario("cut-image"). Nothing else may differ.
 DIFFERENCES = {
     "dio-default": [
@@ -394,11 +394,7 @@ class Driver:
         return self.lines
 
     def numbers(self):
-        names = (
-            p.name
-            for p in pathlib.Path("/sys/block").glob(f"{self.prefix}[0-9]*")
-        )
-        return {int(n[len(self.prefix) :]) for n in names}
+        return loopctl.numbers(self.prefix)
 
 
 def close_quietly(fd):

@@ -18,13 +18,13 @@ carve() {
 	later dm_remove "$2"
 }
 
-# dm_remove NAME - udev may look at it for a moment yet
+# dm_remove NAME - waits for udev, which may have it open for a moment
 dm_remove() {
 	dmsetup remove --retry "$1" 2>/dev/null
 }
 
-# dm_snapshot NAME BASE CHANGES - what is on BASE, with changes that go
-# elsewhere: /dev/mapper/NAME, of two other dm devices
+# dm_snapshot NAME BASE CHANGES - a writable snapshot of BASE, which keeps its
+# changes in CHANGES: /dev/mapper/NAME, of two other dm devices
 dm_snapshot() {
 	local base=/dev/mapper/$2 changes=/dev/mapper/$3
 	echo "0 $(sectors "$base") snapshot $base $changes N 16" |
@@ -57,7 +57,7 @@ ram_disk() {
 		"$(attr "$DISK" queue/logical_block_size)" "$2"
 }
 
-# end_disk NAME - if it is there
+# end_disk NAME - remove it if it exists
 end_disk() {
 	local folder=/sys/kernel/config/nullb/$1
 	[ ! -e "$folder" ] || rmdir "$folder"
@@ -74,13 +74,14 @@ rebind() {
 	udev_settle
 }
 
-# poll_queues DISK - it has one, until the case ends
+# poll_queues DISK - give it a poll queue until the case ends
 poll_queues() {
 	later rebind "$1" 0
 	rebind "$1" 1
 }
 
-# flushes - that the first disk has got (Documentation/block/stat.rst)
+# flushes - the number of flushes of the first disk
+# (Documentation/block/stat.rst)
 flushes() {
 	local disk
 	disk=$(the_disk 1)
@@ -123,7 +124,7 @@ mount_at() {
 	later unmount "$where"
 }
 
-# unmount WHERE - if it is mounted; udev and others may look at it for a moment
+# unmount WHERE - if it is mounted; udev and others may use it for a moment
 unmount() {
 	local i
 	for i in 1 2 3 4 5 6 7 8 9 10; do
@@ -136,7 +137,7 @@ unmount() {
 	umount "$1"
 }
 
-# fsck_of FS DEVICE - look at it and repair nothing
+# fsck_of FS DEVICE - check it and repair nothing
 fsck_of() {
 	case $1 in
 	ext4) fsck.ext4 -fn "$2" ;;
@@ -150,7 +151,7 @@ thaw() {
 	fsfreeze -u "$1" 2>/dev/null || true
 }
 
-# megabytes_free - where the file system is
+# megabytes_free - free space of the file system at $MNT
 megabytes_free() {
 	echo $(($(stat -f -c '%a * %S' "$MNT") >> 20))
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash
-# Files, and what is in them.
+# Files and their content.
 [ -z "${FILES_SH-}" ] || return 0
 FILES_SH=1
 
@@ -13,7 +13,7 @@ mkimage() {
 	echo "$path"
 }
 
-# noise FILE MEGABYTES - fill it with bytes that no compression shrinks
+# noise FILE MEGABYTES - fill it with incompressible bytes
 noise() {
 	head -c "$2M" /dev/urandom >"$1"
 }

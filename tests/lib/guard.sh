@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash
-# Mapped images: what is mapped, and what ends it. Sourcing it has images
-# mapped.
+# Mapped images: checks of the mapping, and of what ends it. Sourcing this file
+# turns mapping on.
 [ -z "${GUARD_SH-}" ] || return 0
 GUARD_SH=1
 . tests/lib/case.sh
@@ -62,7 +62,7 @@ begin_mapped() {
 	wait_mapped "$dev"
 }
 
-# ios DEVICE mapped|file - how many went that way
+# ios DEVICE mapped|file - the number of I/Os on that path
 ios() {
 	loop_stat "$1" "ios_$2"
 }

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash
 # A host is a file system below an image. A case makes one after the other, on
-# disks in memory with sectors of 512 and of 4096 bytes. host() looks at each,
-# and end_hosts() compares what was found with the tables of docs/hosts.md.
+# RAM disks with sectors of 512 and of 4096 bytes. host() examines each, and
+# end_hosts() compares the results with the tables of docs/hosts.md.
 [ -z "${HOSTS_SH-}" ] || return 0
 HOSTS_SH=1
 . tests/lib/images.sh
@@ -12,8 +12,8 @@ map_images
 rows=$WORK/rows
 : >"$rows"
 
-# What a disk is made of and what the kernel can are found out apart: disks of
-# one kind on each kernel, and with LONG both.
+# The disk's sectors and the kernel are tested independently: one sector size on
+# each kernel, and both with LONG.
 sector_sizes=4096
 [ "$KERNEL" != lts ] || sector_sizes=512
 [ -z "${LONG-}" ] || sector_sizes="512 4096"
@@ -45,7 +45,7 @@ kernel_has() {
 	return 1
 }
 
-# settled DEVICE - does it say something of mapping that stays?
+# settled DEVICE - is its mapping in a final state?
 settled() {
 	local reason
 	reason=$(attr "$1" loop/mapped_reason)
@@ -134,7 +134,7 @@ host() {
 		mkimage 6M "$WORK/model" >/dev/null
 		device=$(attach_asked "$asked" "$image")
 		holds "$host" "$device" "$image" "$WORK/model"
-		# By now direct I/O may have been refused.
+		# Direct I/O may have been refused meanwhile.
 		describe "$host" "$disk" "$asked" "$device"
 		why_not=$(attr "$device" loop/dio_reason)
 		detach "$device"
@@ -178,7 +178,7 @@ mounts_on_disk() {
 	udev_settle
 	MNT=$WORK/host
 	mkdir -p "$MNT"
-	# No helpers: they begin daemons, or ask for a cluster.
+	# No mount helpers: they start daemons, or need a cluster.
 	if ! mount -i -t "$type" -o "$options" "$DISK" "$MNT"; then
 		row "$host" "$bytes" - - "can't be mounted" -
 		return 1
@@ -203,7 +203,7 @@ documented() {
 		}' docs/hosts.md
 }
 
-# end_hosts - all that was found is in docs/hosts.md, and nothing else
+# end_hosts - the results are the rows of docs/hosts.md
 end_hosts() {
 	local name found
 	name=$(basename "$0" .sh)

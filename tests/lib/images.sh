@@ -5,7 +5,7 @@
 IMAGES_SH=1
 . tests/lib/case.sh
 
-# is_direct DEVICE 0|1 - and what is said about it agrees
+# is_direct DEVICE 0|1 - and dio_reason agrees
 is_direct() {
 	is "direct I/O" "$(dio "$1")" "$2"
 	! in_tree || return 0
@@ -24,7 +24,7 @@ put() {
 		conv=notrunc status=none "${@:5}"
 }
 
-# blocks FILE - how many 512-byte blocks it takes on its file system
+# blocks FILE - the number of 512-byte blocks that it takes on its file system
 blocks() {
 	stat -c %b "$1"
 }

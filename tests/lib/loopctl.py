@@ -20,6 +20,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import pathlib
 import stat
 import struct
 import sys
@@ -279,6 +280,12 @@ class Device(Node):
 
 def default_prefix():
     return os.environ.get("PREFIX", "floop")
+
+
+def numbers(prefix):
+    """Of the devices that there are"""
+    names = (p.name for p in pathlib.Path("/sys/block").glob(f"{prefix}[0-9]*"))
+    return {int(n[len(prefix) :]) for n in names}
 
 
 def wait_for_node(path, seconds=30):

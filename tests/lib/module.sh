@@ -4,7 +4,7 @@
 [ -z "${MODULE_SH-}" ] || return 0
 MODULE_SH=1
 
-# in_tree - there is no module of ours: the kernel's own driver is tested
+# in_tree - is the kernel's own driver tested?
 in_tree() {
 	[ "$DRIVER_MODE" = in-tree ]
 }
@@ -14,16 +14,16 @@ set_mapping() {
 	echo "$1" >"/sys/module/$MODULE/parameters/mapping"
 }
 
-# map_images - images are mapped until the case ends. Without it none is here,
-# whatever the module's default. The in-tree driver maps none
+# map_images - turn mapping on until the case ends. Otherwise cases run without
+# it, whatever the module's default. The in-tree driver maps nothing
 map_images() {
 	! in_tree || return 0
 	later set_mapping "$(cat "/sys/module/$MODULE/parameters/mapping")"
 	set_mapping 1
 }
 
-# load_module FILE [PARAMETER=VALUE]... - in place of the one that is loaded;
-# what is mapped stays as it was set
+# load_module FILE [PARAMETER=VALUE]... - in place of the loaded one; keeps the
+# parameter mapping
 load_module() {
 	local mapping
 	mapping=$(cat "/sys/module/$MODULE/parameters/mapping")
@@ -34,7 +34,7 @@ load_module() {
 	udev_settle
 }
 
-# load_debug - the debug build, until the case ends
+# load_debug - load the debug build until the case ends
 load_debug() {
 	later load_module "$MODULE_FILE"
 	load_module "${MODULE_FILE%/*}/floop-debug.ko"

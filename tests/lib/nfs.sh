@@ -12,8 +12,8 @@ stop_nfsd() {
 	killall -q nfsdcld rpc.mountd rpcbind
 }
 
-# ready_nfsd - all but nfsd's own threads (rpc.nfsd N), until the end of the
-# case
+# ready_nfsd - set up everything but nfsd's own threads (rpc.nfsd N), until the
+# case ends
 ready_nfsd() {
 	ip link set lo up
 	modprobe nfsd
@@ -23,6 +23,6 @@ ready_nfsd() {
 	later stop_nfsd
 	rpcbind -w
 	rpc.mountd
-	# It knows of no clients of an earlier life, so none is waited for
+	# Without clients from before a restart there is no grace period
 	nfsdcld
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash
-# Other users of an image and of its file system: who has it open uncounted (see
-# tests/programs/uncounted.c), and who gets blocks that it has lost.
+# Other users of an image and of its file system: an uncounted opener (see
+# tests/programs/uncounted.c), and the next owner of blocks that it has lost.
 [ -z "${OTHERS_SH-}" ] || return 0
 OTHERS_SH=1
 # shellcheck source=/dev/null
@@ -10,8 +10,8 @@ OTHERS_SH=1
 . tests/lib/writes.sh
 
 # open_uncounted [-u UID] PATH - through a descriptor that is neither for
-# reading nor for writing, and is counted in neither: see uncounted.c.
-# $uncounted: who
+# reading nor for writing, and isn't counted: see uncounted.c. $uncounted: the
+# process
 open_uncounted() {
 	mkfifo "$WORK/say" "$WORK/hear"
 	uncounted "$@" <"$WORK/say" >"$WORK/hear" &
@@ -22,14 +22,14 @@ open_uncounted() {
 	[ "$(answered)" = open ] || fail "$*: can't be opened uncounted"
 }
 
-# answered - to the last that was said
+# answered - wait for the answer to the last request
 answered() {
 	local said
-	read -r -u 9 said || fail "who has the uncounted descriptor is gone"
+	read -r -u 9 said || fail "the process with the uncounted descriptor is gone"
 	echo "$said"
 }
 
-# ask WORD... - to be done through it; prints the answer
+# ask WORD... - do that through the descriptor; prints the answer
 ask() {
 	echo "$*" >&8
 	answered
@@ -37,26 +37,26 @@ ask() {
 
 close_uncounted() {
 	exec 8>&- 9<&-
-	wait "$uncounted" || fail "who had the uncounted descriptor failed"
+	wait "$uncounted" || fail "the process with the uncounted descriptor failed"
 }
 
-# begin_tight_xfs - a file system of which others get each block that is free:
-# nothing is kept in reserve, next to nothing for the file system's own use
+# begin_tight_xfs - a file system without reserves, so that other files get
+# every free block
 begin_tight_xfs() {
 	[ -e /dev/mapper/below ] || carve "$(the_disk 1)" below 0 320
 	begin_fs xfs -m reflink=1,rmapbt=0,finobt=0
 	xfs_io -x -c "resblks 0" "$MNT" >/dev/null
 }
 
-# fill_up MEGABYTES - but for so many: what is free beyond that is what somebody
-# gave up
+# fill_up MEGABYTES - leave only that much free: more free space is then space
+# that a file has lost
 fill_up() {
 	check "a full disk" fallocate -l $(($(megabytes_free) - $1))M \
 		"$MNT/filler"
 	sync
 }
 
-# others_file MEGABYTES - takes every block that is free, that many at least
+# others_file MEGABYTES - takes every free block, at least that many
 others_file() {
 	sync
 	pattern write -d -n -q -b 64k -s 7 "$MNT/others" 1g >"$WORK/out" || true

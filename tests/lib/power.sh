@@ -5,8 +5,8 @@
 # A file system's user (fsyncer) works on a file system on a device, whose image
 # is on a file system on a disk that logs every write in the order in which it
 # became durable (dm-log-writes). Then the power fails, at any point of that
-# log: the disk is put together as it was then, everything is mounted again, and
-# whoever was promised something looks.
+# log: the disk is restored to that point, everything is mounted again, and
+# fsyncer checks that all data is there that was reported durable.
 [ -z "${POWER_SH-}" ] || return 0
 POWER_SH=1
 . tests/lib/case.sh
@@ -24,8 +24,9 @@ power_disks() {
 	mkdir -p "$WORK/below" "$WORK/above"
 }
 
-# What goes on beside the work on the device, until it is killed; and what is
-# asked of the device when the work is done.
+# power_meanwhile IMAGE DEVICE - what goes on beside the work on the device,
+# until it is killed; the work waits for a character of its output per round,
+# until that ends. power_afterwards DEVICE - when the work is done
 power_meanwhile() {
 	:
 }
@@ -37,7 +38,7 @@ power_afterwards() {
 # power_run BELOW ABOVE HOW ROUNDS SEED [MOUNT-OPTION]... - leaves the log in
 # /dev/mapper/log
 power_run() {
-	local below=$1 above=$2 how=$3 rounds=$4 seed=$5 dev beside
+	local below=$1 above=$2 how=$3 rounds=$4 seed=$5 dev beside turns
 	shift 5
 	wipefs -qa /dev/mapper/base
 	make_fs "$below" /dev/mapper/base
@@ -54,11 +55,12 @@ power_run() {
 	mount -t "$below" "$@" /dev/mapper/logged "$WORK/below"
 	dev=$(loop_attach "$how" "$WORK/below/image")
 	mount -t "$above" "$dev" "$WORK/above"
-	power_meanwhile "$WORK/below/image" &
+	exec {turns}< <(power_meanwhile "$WORK/below/image" "$dev")
 	beside=$!
-	fsyncer work "$WORK/above" "$rounds" "$seed" logged
+	fsyncer work "$WORK/above" "$rounds" "$seed" logged <&"$turns"
 	kill $beside 2>/dev/null || true
 	wait $beside || true
+	exec {turns}<&-
 	unmount "$WORK/above"
 	power_afterwards "$dev"
 	loopdev detach "$dev"
@@ -75,8 +77,8 @@ power_run() {
 		}' "$WORK/points"
 }
 
-# power_look DISK BELOW ABOVE HOW ROUNDS SEED - of the disk as it was when the
-# power failed. 0: all as promised
+# power_look DISK BELOW ABOVE HOW ROUNDS SEED - check the disk as it was when
+# the power failed. 0: all durable data is there
 power_look() {
 	local below=$2 above=$3 how=$4 rounds=$5 seed=$6 dev bad=0
 	dm_snapshot look "$1" looked
@@ -103,9 +105,8 @@ power_look() {
 	return $bad
 }
 
-# power_points N - of all points of the log N that are spread over it, the last
-# one among them, and all marks: by then somebody has been promised something,
-# and nothing has been flushed for him since
+# power_points N - N points spread over the log, the last one included, and all
+# marks: at a mark data was just reported durable, and nothing is flushed since
 power_points() {
 	awk -v n="$1" '
 		{ line[NR] = $0; mark[NR] = $2 == "mark" }
@@ -120,8 +121,8 @@ power_points() {
 		}' "$WORK/points"
 }
 
-# power_check BELOW ABOVE HOW SEED POINTS [logreplay option]... - look at that
-# many points; prints and counts in $bad what is wrong
+# power_check BELOW ABOVE HOW SEED POINTS [logreplay option]... - check that
+# many points; prints errors and counts them in $bad
 power_check() {
 	local below=$1 above=$2 how=$3 seed=$4 from=0 to kind mark good=0
 	power_points "$5" >"$WORK/chosen"

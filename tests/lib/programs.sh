@@ -6,7 +6,7 @@ PROGRAMS_SH=1
 
 : "${PROJECT:=$PWD}" "${PROGRAMS:=$PROJECT/build/programs}"
 
-# programs NAME... - built where they run, once: afterwards they are commands
+# programs NAME... - build them, once, where they run; then they are commands
 programs() {
 	local out=$PROGRAMS name
 	make -s -C "$PROJECT/tests/programs" OUT="$out" "${@/#/$out/}" ||
@@ -18,7 +18,7 @@ programs() {
 	PATH=$WORK/bin:$PATH
 }
 
-# waits_in PID FUNCTION - that process, in the kernel
+# waits_in PID FUNCTION - does that process wait in this kernel function?
 waits_in() {
 	grep -q "$2" "/proc/$1/stack" 2>/dev/null
 }

@@ -14,7 +14,7 @@ torture_begin() {
 	ext4) options=(-b 4096 -E "lazy_itable_init=0,lazy_journal_init=0") ;;
 	xfs)
 		options=(-m reflink=1 -i exchange=1)
-		# What is reflinked takes whole blocks only.
+		# A reflinked file takes whole blocks only.
 		sector=4096
 		;;
 	esac
@@ -23,7 +23,7 @@ torture_begin() {
 	mkdir -p "$MNT"
 	mount "$disk" "$MNT"
 	torture -i -s "$SEED" "$MNT/image" "${SIZE:-16m}"
-	# What the image lets go is soon somebody else's.
+	# Other files soon get the blocks that the image loses.
 	free=$(($(stat -f -c '%a * %S' "$MNT")))
 	[ "$free" -le "$leave" ] ||
 		fallocate -l $((free - leave)) "$MNT/ballast"
@@ -31,8 +31,8 @@ torture_begin() {
 	DEV=$(loopdev attach -d -b $sector "$@" -s "${SIZE:-16m}" "$MNT/image")
 }
 
-# torture_end - all away; nothing is said of a file system that may have come to
-# harm
+# torture_end - remove everything; ignores errors, for the file system may be
+# damaged
 torture_end() {
 	detach "$DEV"
 	set_mapping 0

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash
-# What the kernel traces.
+# The kernel's tracing.
 [ -z "${TRACING_SH-}" ] || return 0
 TRACING_SH=1
 
-# begin_tracing - $tracing, until the case ends. With one CPU only: with two,
-# QEMU's emulation may run into an int3 that the kernel puts into its code for a
-# moment, to turn a tracepoint on, when it isn't there any more
+# begin_tracing - $tracing, until the case ends. With one CPU only: to turn a
+# tracepoint on the kernel puts an int3 into its code for a moment, and with two
+# CPUs QEMU's emulation may run into it when it is gone already
 begin_tracing() {
 	[ "$(nproc)" = 1 ] ||
 		fail "tracing with more than one CPU: see begin_tracing()"
@@ -21,9 +21,8 @@ trace_off() {
 	echo >"$tracing/trace"
 }
 
-# fua_writes DEVICE - what makes an O_DSYNC write to it durable on the first
-# disk by itself: flushes and writes with FUA, before the flush that the kernel
-# sends after it
+# fua_writes DEVICE - the flushes and FUA writes on the first disk that an
+# O_DSYNC write to it causes, before the flush that the kernel sends after it
 fua_writes() {
 	local disk
 	disk=$(the_disk 1)

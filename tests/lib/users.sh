@@ -18,7 +18,7 @@ ours() {
 	echo "mapped: $(attr "$1" loop/mapped_reason)"
 }
 
-# device_of FILE - the loop device that it is attached to; nothing if to none
+# device_of FILE - the loop device that it is attached to, or nothing
 device_of() {
 	losetup --noheadings --output NAME --associated "$1" | xargs
 }
@@ -69,7 +69,7 @@ os_image() {
 	echo "$image"
 }
 
-# clean_image IMAGE - the file system of os_image() has no fault
+# clean_image IMAGE - the file system of os_image() is clean
 clean_image() {
 	dd if="$1" of="$1.root" bs=1M skip=1 count=64 status=none
 	check "${1##*/} has no fault" e2fsck -fn "$1.root"

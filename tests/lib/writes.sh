@@ -6,8 +6,8 @@ WRITES_SH=1
 # shellcheck source=/dev/null
 . tests/lib/case.sh
 
-# begin_writes DEVICE SIZE [keeper-option]... - with as many in flight as it has
-# threads; what must be there is in $WORK/model
+# begin_writes DEVICE SIZE [keeper-option]... - one in flight for each thread;
+# the expected content is in $WORK/model
 begin_writes() {
 	local device=$1 size=$2
 	shift 2
@@ -19,13 +19,13 @@ begin_writes() {
 	wait_until 20 grep -q began "$WORK/keeper"
 }
 
-# stop_writes PID - if they go on because the case has failed
+# stop_writes PID - after a failure of the case
 stop_writes() {
 	[ ! -e "/proc/$1" ] || kill "$1" 2>/dev/null
 	wait "$1" 2>/dev/null || true
 }
 
-# end_writes WHAT - none failed, and the device holds what it must
+# end_writes WHAT - none failed, and the device has the expected content
 end_writes() {
 	kill -TERM "$keeper" || fail "$1: $(cat "$WORK/keeper")"
 	wait "$keeper" || fail "$1: $(cat "$WORK/keeper")"

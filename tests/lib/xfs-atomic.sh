@@ -29,7 +29,7 @@ end() {
 echo "+io" >/sys/fs/cgroup/cgroup.subtree_control
 mkdir "$group"
 number=$(cat "/sys/block/${disk#/dev/}/dev")
-# Nothing is kept in reserve: another file is to get what the first one loses
+# Without reserves, so that another file gets the blocks that the first loses
 mkfs.xfs -q -f -K -m reflink=1,rmapbt=0,finobt=0 -d size=320m "$disk"
 mount "$disk" "$mnt"
 xfs_io -x -c "resblks 0" "$mnt" >/dev/null

@@ -315,16 +315,16 @@ def test_reasons_are_documented():
     It is there with what to do.
     """
     text = (PROJECT / "docs" / "command.md").read_text()
-    table = text[text.index("| reason | stays |") :].split("\n\n")[0]
+    table = text[text.index("| reason | lasts |") :].split("\n\n")[0]
     documented = re.findall(
         r"^\| `([^`]+)` \| (yes|no) \| \S", table, re.MULTILINE
     )
     assert sorted(words_of_the_module()) == sorted(
         ["mapped", *(words for words, _ in documented)]
     )
-    # What stays is what the command gives up for.
+    # The command gives up for what lasts.
     command = (PROJECT / "cli" / "src" / "mapping.rs").read_text()
-    for words, stays in documented:
+    for words, lasts in documented:
         assert (f'"{words}"' in command.split("#[cfg(test)]")[0]) == (
-            stays == "yes"
+            lasts == "yes"
         )

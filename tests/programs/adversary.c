@@ -47,7 +47,7 @@ const char *device, *image;
 char sysfs[256], dir[200], home[256], home_image[280];
 uint64_t seed = 1;
 ino_t image_ino;
-unsigned int fs_kind, sector_size;
+unsigned int fs_kind, sector_size, nr_ops;
 int mount_fd, outboxes[ADVERSARIES];
 
 static const char * const accesses[] = { "3", "0", "1", "2", "path" };
@@ -59,7 +59,7 @@ static struct adversary advs[ADVERSARIES];
 static pid_t parent;
 static double began;
 static struct op ops[OPS_MOST];
-static unsigned int nr_ops, patience = 120;
+static unsigned int patience = 120;
 static uint64_t silent_ops;	/* of which the VFS tells no lease */
 static bool uncounted_only, wants_mapping;
 static unsigned long bursts, rounds;
@@ -112,23 +112,14 @@ struct task *task_new(const char *name, unsigned int id)
 
 /* The adversaries */
 
-static unsigned int pick_op(struct rng *r, uint64_t mask)
+const char *op_name(unsigned int op)
 {
-	unsigned int sum = 0, i;
-	uint64_t n;
+	return ops[op].name;
+}
 
-	for (i = 0; i < nr_ops; i++)
-		if (mask & 1ULL << i)
-			sum += ops[i].weight;
-	n = below(r, sum);
-	for (i = 0; i < nr_ops; i++) {
-		if (!(mask & 1ULL << i))
-			continue;
-		if (n < ops[i].weight)
-			break;
-		n -= ops[i].weight;
-	}
-	return i;
+unsigned int op_weight(unsigned int op)
+{
+	return ops[op].weight;
 }
 
 static void count(struct adversary *a, unsigned int op, int err)
@@ -252,7 +243,7 @@ static void attack(struct adversary *a)
 		usleep(1000);
 	}
 	doing(a->task, "the last look at its own file");
-	donor_check(a, 0, DONOR_BLOCKS);
+	donor_check(&a->donor, a->buf, 0, DONOR_BLOCKS);
 	a->task->doing = NULL;
 }
 
@@ -648,22 +639,6 @@ static void add_ops(const struct op *list)
 		}
 }
 
-static uint64_t parse_ops(char *list)
-{
-	uint64_t mask = 0;
-	char *name;
-	unsigned int i;
-
-	for (name = strtok(list, ","); name; name = strtok(NULL, ",")) {
-		for (i = 0; i < nr_ops && strcmp(name, ops[i].name); i++)
-			;
-		if (i == nr_ops)
-			die("adversary: no operation is called %s", name);
-		mask |= 1ULL << i;
-	}
-	return mask;
-}
-
 static void *shared(size_t len)
 {
 	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE,
@@ -792,7 +767,7 @@ static void run_all(double limit, uint64_t most, uint64_t allowed)
 	arena->stopping = true;
 	pthread_join(vulture, NULL);
 	end_all();
-	last_look(image, aligned(CHUNK));
+	last_look(image, place.prot, arena->done, aligned(CHUNK));
 	report(seconds() - begin);
 	demand_all(allowed);
 }
@@ -827,7 +802,9 @@ int main(int argc, char **argv)
 	if (init) {
 		image = argv[optind];
 		begin_image(bytes(argv[optind + 1]));
-		prepare_image(aligned(CHUNK));
+		prepare_image(image, place.prot, place.size, aligned(CHUNK));
+		if (chown(image, OWNER, OWNER))
+			die("%s: %s", image, strerror(errno));
 		return 0;
 	}
 	device = argv[optind];

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A file system's user who remembers what it was promised.
+ * A file system's user that remembers which data was reported durable.
  *
  *   fsyncer work DIR COUNT SEED [DM-NAME]
  *	writes COUNT rounds of files; a round whose fsyncs have returned is
- *	marked in the log of the dm-log-writes device DM-NAME
+ *	marked in the log of the dm-log-writes device DM-NAME. Between rounds
+ *	it reads a character from standard input, until that ends: who writes
+ *	there makes sure of a turn of its own in each round
  *   fsyncer check DIR ROUNDS SEED
  *	everything of the first ROUNDS rounds is there and right
  *
@@ -226,6 +228,7 @@ int main(int argc, char **argv)
 		work(dir, i);
 		if (argc > 5)
 			mark(argv[5], i);
+		(void)getchar();
 	}
 	return 0;
 }

@@ -24,7 +24,7 @@ static struct memory memory(void)
 	FILE *f;
 	DIR *d;
 
-	/* Let what is merely on its way back to the kernel get there. */
+	/* Wait for resources that are being freed. */
 	sync();
 	f = fopen("/proc/sys/vm/drop_caches", "w");
 	if (f) {

@@ -75,7 +75,7 @@ static unsigned int hostiles = 3;
 static unsigned long bursts;
 static double waited_to_map, waited_to_end;
 
-/* Say what is wrong, and end all of it. */
+/* Report an error, and end all of it. */
 __attribute__((format(printf, 1, 2), noreturn))
 void fail(const char *fmt, ...)
 {
@@ -269,8 +269,8 @@ static void run_all(double limit, uint64_t most, unsigned int allowed)
 	while (nr_last)
 		pthread_join(last[--nr_last], NULL);
 
-	last_look(device, aligned(CHUNK));
-	last_look(image, aligned(CHUNK));
+	last_look(device, prot, done, aligned(CHUNK));
+	last_look(image, prot, done, aligned(CHUNK));
 	report(seconds() - begin, &before);
 }
 
@@ -299,8 +299,8 @@ int main(int argc, char **argv)
 		case 'g': grain = (unsigned int)atoi(optarg); break;
 		case 'w': slow = (unsigned int)atoi(optarg); break;
 		case 'W': patience = (unsigned int)atoi(optarg); break;
-		case 'K': without = parse_ops(optarg); break;
-		case 'k': allowed = parse_ops(optarg); break;
+		case 'K': without = (unsigned int)parse_ops(optarg); break;
+		case 'k': allowed = (unsigned int)parse_ops(optarg); break;
 		case 'd': discards_of_1000 = (unsigned int)atoi(optarg); break;
 		case 'r': read_only = true; break;
 		case 'e': at_once = true; break;
@@ -316,7 +316,7 @@ int main(int argc, char **argv)
 		image = argv[optind];
 		size = bytes(argv[optind + 1]) / CHUNK * CHUNK;
 		begin_parts();
-		prepare_image(aligned(CHUNK));
+		prepare_image(image, prot, size, aligned(CHUNK));
 		return 0;
 	}
 	device = argv[optind];

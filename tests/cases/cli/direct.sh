@@ -53,7 +53,7 @@ is "unless the sectors are asked for" \
 	"$(whether "$gpt" --direct on --sector-size 4096)" \
 	"true 4096 null"
 
-# On a partition, of a file system that doesn't say what direct I/O takes
+# On a partition, a file system that doesn't report STATX_DIOALIGN
 whole=$(attach --partscan --block-size 4096 "$(mkimage 64M)")
 later detach "$whole"
 echo , | sfdisk -q "$whole"

@@ -29,7 +29,7 @@ reason_is() {
 	[ "$(attr "$1" loop/mapped_reason)" = "$2" ]
 }
 
-# agrees DEVICE - what status says in JSON is what sysfs says; nobody does I/O
+# agrees DEVICE - status --json and sysfs agree, while nobody does I/O
 # to it
 agrees() {
 	local name
@@ -150,7 +150,7 @@ mapped:         12582912 (12 MiB), of the whole image, in *"
 
 exercise
 
-# What never can be mapped.
+# Images that can never be mapped.
 image=$(mkimage 16M)
 ends_with 7 "floop: $image: can't be mapped: the image is not on ext4 or xfs; *; --mapping auto *" \
 	attach --mapping on "$image"

@@ -60,7 +60,7 @@ for pair in $hows; do
 	loopdev detach "$dev"
 
 	# A file system on it. Its own structures are written while there is
-	# space: what this shows is the fate of data.
+	# space: this case is about data only.
 	mkimage 96M "$image" >/dev/null
 	dev=$(loop_attach "$how" "$image")
 	make_fs ext4 "$dev" -O ^has_journal -E nodiscard,lazy_itable_init=0

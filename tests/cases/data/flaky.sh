@@ -66,7 +66,7 @@ for fs in ext4 xfs; do
 		is "$fs $how: a dead disk: buffered write" "$status" 3
 		matches "$fs $how: a dead disk: buffered write" "$out" "EIO *"
 
-		# What was acknowledged is there, and works.
+		# All acknowledged data is there.
 		well_again
 		check "$fs $how: well again: what was acknowledged" \
 			pattern check -d -s 1 "$dev" 4M

@@ -26,7 +26,7 @@ for fs in ext4 xfs; do
 	image=$WORK/$fs/image
 	pattern write -q "$image" 1M
 	sync
-	# The image's own blocks are what fails, in sectors of the disk
+	# The image's own blocks fail; in sectors of the disk
 	read -r start count < <(filefrag -b512 -v "$image" |
 		awk '$1 == "0:" { sub(/\.\./, "", $4); print $4 + 0, $6 + 0 }')
 	is "$fs: sectors in one piece" "$count" 2048

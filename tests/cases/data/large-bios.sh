@@ -17,7 +17,7 @@ later eval "echo 0 >$huge"
 echo 1 >"$huge"
 is "huge pages of 1 GiB" "$(cat "$huge")" 1
 
-# each_size WHAT SEED - a write, what is there then, and a read: of 512 bytes,
+# each_size WHAT SEED - a write, a check of the file, and a read: of 512 bytes,
 # of 1 GiB, of 256 vectors and of one more
 each_size() {
 	local size

@@ -47,7 +47,7 @@ hold_back() {
 	wait_until 20 grep -q submitted "$WORK/held"
 }
 
-# Others wait no longer than that for a lease that nobody gives back, but not
+# Others wait no longer than that for a lease that isn't dropped, but not
 # for this one
 sysctl=/proc/sys/fs/lease-break-time
 later sh -c "echo $(<$sysctl) >$sysctl"

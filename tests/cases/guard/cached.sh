@@ -28,6 +28,15 @@ written_to() {
 	[ $(($(ios "$dev" mapped) + $(ios "$dev" file))) -ge "$1" ]
 }
 
+# Its pages may be dropped before the read comes.
+a_read_goes_through_file() {
+	local file
+	file=$(ios "$dev" file)
+	is "$fs: read ahead" "$(ask willneed 0 64k)" ok
+	dd if="$dev" of=/dev/null bs=4k count=1 iflag=direct status=none
+	more_ios "$dev" file "$file"
+}
+
 disk=$(attach --block-size 4096 "$(mkimage 400M)")
 later detach "$disk"
 for fs in ext4 xfs; do
@@ -73,6 +82,9 @@ for fs in ext4 xfs; do
 		check "$fs: read by another" \
 			keeper check -b 16k -m "$WORK/model" "$image" 512k
 	done
+	wait_mapped "$dev"
+	wait_until 20 a_read_goes_through_file
+	echo "ok: $fs: what is read ahead is noticed at the next read"
 	wait_mapped "$dev"
 	goes_mapped "$fs: without reading ahead" "$dev"
 	detach "$dev"

@@ -67,7 +67,7 @@ in_the_midst() {
 	check "$what: and back" as "$who" loopdev change "$dev" "$MNT/0"
 }
 
-# scans - the one who changes images, for partitions
+# scans - does the task that changes images scan for partitions?
 scans() {
 	[ -e "/proc/$changer" ] || fail "$what: is through already"
 	grep -qs bdev_disk_changed "/proc/$changer/stack" ||
@@ -95,7 +95,7 @@ for fs in ext4 xfs; do
 		written "$MNT/0" 1M 10
 		written "$MNT/1" 1M 11
 		chmod 666 "$MNT/0" "$MNT/1"
-		# Who owns an image needs no capability
+		# The owner of an image needs no capability
 		[ "$who" != "no CAP_LEASE" ] || chown 1000 "$MNT/0" "$MNT/1"
 		dev=$(attach --read-only --partscan "$MNT/0")
 		in_the_midst

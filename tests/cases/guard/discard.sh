@@ -33,8 +33,8 @@ for fs in ext4 xfs; do
 	wait_mapped "$dev"
 	goes_mapped "$fs: all of it again" "$dev"
 
-	# A discard of what is being written: any order will do, but each block
-	# has one or the other
+	# A discard of blocks that are being written: any order will do, but
+	# each block has the result of one of them
 	begin_writes "$dev" 2M -b 16k -t 2 -e
 	for _ in 1 2 3 4 5 6; do
 		blkdiscard -o 0 -l 2M "$dev"

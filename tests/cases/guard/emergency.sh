@@ -55,7 +55,7 @@ for fs in ext4 xfs; do
 		flushed "$fs: read-only: an O_DSYNC write" \
 			pattern write -d -a -n -q -b 64k -s 4 "$dev" 64k
 	else
-		[ $fs = xfs ] || fail "$fs: refuses to overwrite what is there"
+		[ $fs = xfs ] || fail "$fs: refuses to overwrite written blocks"
 	fi
 	flushed "$fs: read-only: an fsync" xfs_io -c fsync "$dev"
 

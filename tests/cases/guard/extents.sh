@@ -10,12 +10,33 @@
 . tests/lib/guard.sh
 programs loopdev pattern
 
+maps_bytes() {
+	[ "$(loop_stat "$1" mapped_bytes)" = "$2" ]
+}
+
 extents=${EXTENTS-20000}
 memory=/sys/module/$MODULE/parameters/map_memory
 later sh -c "echo 64 >$memory"
 
+# pieces FILE - the file's, by the file system; neighbours on the disk are one
+pieces() {
+	filefrag -v "$1" | awk -F '[ .:]+' '
+		$1 == "" && $2 ~ /^[0-9]+$/ {
+			n += $5 != next_block; next_block = $6 + 1
+		}
+		END { print n }'
+}
+
 for fs in ext4 xfs; do
 	on_disk "$fs" "$(the_disk 1)"
+	# The map is filled in steps of 4 MiB. An extent across them is one.
+	written "$MNT/whole" 64M 1
+	dev=$(attach "$MNT/whole")
+	wait_until 60 maps_bytes "$dev" $((64 << 20))
+	is "$fs: a file in one piece" "$(loop_stat "$dev" mapped_extents)" \
+		"$(pieces "$MNT/whole")"
+	detach "$dev"
+	rm "$MNT/whole"
 	# Every other block of the file is there.
 	pattern write -q -b 4k -k 8k "$MNT/image" $((extents * 8192))
 	truncate -s $((extents * 8192)) "$MNT/image"
@@ -63,7 +84,7 @@ was=$(ios "$dev" file)
 check "$fs: what the device holds with less memory" \
 	pattern check -q -d -b 4k -k 8k "$dev" $((extents * 8192))
 [ "$(ios "$dev" file)" -ge $((was + extents - count)) ] ||
-	fail "$fs: what doesn't fit didn't go through the file system"
+	fail "$fs: I/O to unmapped extents bypassed the file system"
 detach "$dev"
 echo 64 >"$memory"
 unmount "$MNT"

@@ -35,7 +35,7 @@ for fs in ext4 xfs; do
 	truncate -s 600M "$MNT/image"
 	dev=$(attach "$MNT/image")
 	wait_mapped "$dev" 4
-	# What was written last isn't in the map yet when the file system goes
+	# The last write isn't in the map yet when the file system is shut down
 	dd if=/dev/zero of="$dev" bs=4k seek=2048 count=140000 oflag=direct \
 		status=none 2>"$WORK/dd" &
 	writer=$!

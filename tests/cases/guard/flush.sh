@@ -29,7 +29,7 @@ reached() {
 	echo "ok: $what: $n on the disk"
 }
 
-# flushes_take MILLISECONDS - of what the file system is on
+# flushes_take MILLISECONDS - on the disk of the file system
 flushes_take() {
 	local where
 	where=$(dmsetup table below | awk '{ print $4, $5 }')
@@ -72,7 +72,7 @@ for fs in ext4 xfs; do
 	is "$fs: of that through the file system" \
 		"$(($(ios "$dev" file) - file))" 0
 
-	# What is written while one is under way is the next one's
+	# A write during a flush is covered by the next one
 	flushes_take 2000
 	check "$fs: into a hole" \
 		pattern write -d -n -q -b 64k -s 7 -o 9M "$dev" 64k
@@ -91,7 +91,7 @@ for fs in ext4 xfs; do
 	is "$fs: of the fsync after that through the file system" \
 		"$(($(ios "$dev" file) - file))" 1
 
-	# What has changed the file's blocks isn't durable by the disk's flush.
+	# The disk's flush doesn't make changes of the file's blocks durable.
 	# Nor is the device looked at meanwhile: that would go through the file
 	udev_settle
 	udevadm control --stop-exec-queue

@@ -19,7 +19,7 @@ waits() {
 	local what=$1 writer changer mapped
 	shift
 	wait_mapped "$dev" 7
-	# What udev reads is mapped I/O too
+	# udev's reads are mapped I/O, too
 	udevadm settle
 	mapped=$(ios "$dev" mapped)
 	hang
@@ -48,7 +48,7 @@ zero() {
 	written "$MNT/image" 8M 1
 }
 
-# What has shared blocks once isn't mapped any more
+# A file that has shared blocks isn't mapped any more
 another_image() {
 	detach "$dev"
 	rm -f "$MNT/image" "$MNT/clone"

@@ -45,7 +45,7 @@ for fs in ext4 xfs; do
 	waits_for_disk || fail "$fs: the guard didn't wait for the disk"
 	kill "$detacher" 2>/dev/null || true
 	wait "$detacher" 2>/dev/null || true
-	waits_for_disk || fail "$fs: who detaches waited for the disk"
+	waits_for_disk || fail "$fs: the detaching process waited for the disk"
 	dmsetup resume below
 	wait_until 20 umount "$MNT"
 
@@ -70,7 +70,7 @@ for fs in ext4 xfs; do
 	kill -KILL "$holder"
 	wait_until 20 waits_or_is_gone "$holder" wait_closed
 	[ ! -e "/proc/$holder" ] ||
-		fail "$fs: who was killed waits for the disk"
+		fail "$fs: the killed process waits for the disk"
 	echo "ok: $fs: nor does who is killed with the device open"
 	waits_for_disk || fail "$fs: the guard didn't wait for the disk"
 	wait "$holder" 2>/dev/null || true

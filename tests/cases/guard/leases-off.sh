@@ -21,7 +21,7 @@ for fs in ext4 xfs; do
 	check "$fs: what it reads" pattern check -d -q -s 1 "$dev" 4M
 	sysctl -q fs.leases-enable=1
 	wait_mapped "$dev"
-	# What is held is held: who opens the image breaks it all the same
+	# A lease that is held stays: an opener of the image still breaks it
 	sysctl -q fs.leases-enable=0
 	check "$fs: a hole" xfs_io -c "fpunch 0 1m" "$MNT/image"
 	[ "$(broken "$dev")" -gt 0 ] || fail "$fs: no lease was broken"

@@ -20,7 +20,7 @@ for fs in ext4 xfs; do
 		fallocate -l $((free - 12))M "$MNT/filler"
 	dev=$(attach "$MNT/image")
 	wait_mapped "$dev"
-	# What is kept is looked at; the rest is only written to
+	# The kept part is verified; the rest is only written to
 	begin_writes "$dev" 8M -b 16k -t 2
 	kept=$keeper
 	keeper write -e -b 16k -t 2 -o 8M -m "$WORK/model2" "$dev" \

@@ -33,7 +33,7 @@ number_of() {
 	echo $((major << 20 | minor))
 }
 
-# seen DEVICE - what came to it of fio's, one line a bio
+# seen DEVICE - fio's bios that reached it, one a line
 seen() {
 	awk -v dev="dev=$(number_of "$1")" '
 		$1 ~ /^fio-/ {
@@ -100,7 +100,7 @@ for fs in ext4 xfs; do
 		--number_ios=8 --size=4m --rw=randread --ioengine=io_uring \
 		--hipri=1 --output="$WORK/fio"
 
-	# Through the file system a worker does it, as who asked would
+	# Through the file system a worker submits it, with the same priority
 	echo 0 >"/sys/block/${dev#/dev/}/loop/mapping"
 	echo >"$tracing/trace"
 	echo 1 >"$tracing/events/passes/enable"

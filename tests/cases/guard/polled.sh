@@ -39,7 +39,7 @@ ends() {
 	"$@" &
 	pid=$!
 	(wait_until 60 is_gone "$pid") ||
-		fail "$fs: $what waits for who doesn't poll"
+		fail "$fs: $what waits for a task that doesn't poll"
 	wait "$pid" || fail "$fs: $what"
 	echo "ok: $fs: $what"
 	stop_poller

@@ -22,7 +22,7 @@ modprobe brd rd_nr=1 rd_size=65536
 later remove_disk
 udev_settle
 disk=/dev/ram0
-# All that is to be seen is there, and what udev does is done.
+# All of it is mapped, and udev is done, before the counters are read.
 pattern write -d -q -s 1 "$disk" 64M
 dev=$(attach "$disk")
 wait_mapped "$dev"

@@ -25,6 +25,7 @@ for fs in ext4 xfs; do
 	done
 	check "$fs: another reader" pattern check -q -s 1 "$MNT/image" 8M
 	for dev in "${devs[@]}"; do
+		goes_mapped "$fs: $dev, with what they read in the cache" "$dev"
 		is "$fs: $dev: leases broken by readers" "$(broken "$dev")" 0
 	done
 
@@ -56,7 +57,7 @@ for fs in ext4 xfs; do
 		[ "$(broken "${devs[0]}")" -gt "$before" ] ||
 			fail "xfs: a deduplication broke no lease"
 		rm "$MNT/neighbour"
-		# What was the image's alone is free, and others get it
+		# The image's unshared blocks are free, and others get them
 		sync
 		free=$(($(stat -f -c '%a * %S' "$MNT") >> 20))
 		check "xfs: all that is free" \

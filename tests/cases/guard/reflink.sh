@@ -41,12 +41,12 @@ check "cloned into the image" xfs_io -c "reflink $MNT/donor 0 8m 4m" \
 	"$MNT/image"
 check "the device has it" pattern check -d -q -s 5 -o 0 "$MNT/donor" 4M
 cmp -n 4M -i 8M:0 "$dev" "$MNT/donor" ||
-	fail "the device does not have what was cloned into it"
+	fail "the device does not have the cloned data"
 check "and writes to it" pattern write -d -q -b 64k -s 6 -o 8M "$dev" 4M
 check "do not get to the donor" pattern check -d -q -s 5 "$MNT/donor" 4M
 
 rm "$MNT"/clone* "$MNT/donor"
-# xfs frees in the background what is removed. An image that it still finds a
+# xfs frees removed files in the background. An image that it still finds a
 # shared block in as it ends this, it takes for one that shares blocks until it
 # is asked again.
 for _ in {1..5}; do

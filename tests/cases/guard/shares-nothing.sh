@@ -84,7 +84,7 @@ for rw in randread randwrite; do
 	done
 done
 
-# The comparison sees what does change
+# The comparison notices a change
 snapshot before
 echo 0 >"/sys/block/${dev#/dev/}/loop/mapping"
 snapshot after

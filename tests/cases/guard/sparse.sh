@@ -30,7 +30,7 @@ for fs in ext4 xfs; do
 	check "$fs: written again" \
 		pattern write -d -q -b 64k -s 3 -o 1M "$dev" 2M
 	more_ios "$dev" mapped $((mapped + 31)) ||
-		fail "$fs: what was written is not mapped"
+		fail "$fs: the written blocks are not mapped"
 	# From a hole into the map and out again, in one I/O
 	check "$fs: across the edges" pattern write -d -q -b 4M -s 4 "$dev" 4M
 	check "$fs: across the edges" pattern check -d -q -b 4M -s 4 "$dev" 4M

@@ -71,8 +71,8 @@ later load "$MODULE_FILE"
 load "${MODULE_FILE%/*}/floop-debug.ko"
 disk=$(the_disk 1)
 modprobe dm-delay
-# Reads at once, writes late: what is in flight when the lease is broken is long
-# in flight.
+# Reads are fast and writes slow, so that writes stay in flight long after the
+# lease is broken.
 echo "0 $((700 * 2048)) delay $disk 0 0 $disk 0 100" | dmsetup create slow
 later dm_remove slow
 slow=/dev/mapper/slow

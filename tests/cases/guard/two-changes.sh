@@ -28,7 +28,7 @@ end_hanging() {
 	wait "$writer" || fail "$fs: the write failed"
 }
 
-# still WHAT PID - it waits
+# still WHAT PID - does it still wait?
 still() {
 	[ -e "/proc/$2" ] || fail "$fs: $1 did not wait for the write"
 	echo "ok: $fs: $1 waits"

@@ -63,7 +63,7 @@ for fs in ext4 xfs; do
 		wait_mapped "$dev"
 	done
 
-	# What is swapped out would be found by the kernel in the image
+	# The kernel would write swapped memory to the image
 	check "$fs: the image as swap space" mkswap -q "$MNT/image"
 	chmod 600 "$MNT/image"
 	swapon "$MNT/image"

@@ -39,7 +39,7 @@ for fs in ext4 xfs; do
 	[ -e "/proc/$changer" ] ||
 		fail "$fs: the image was changed with I/O in flight"
 	window 0
-	wait "$reader" || fail "$fs: what was read meanwhile"
+	wait "$reader" || fail "$fs: wrong data read meanwhile"
 	wait "$changer" || fail "$fs: another image"
 	wait_mapped "$dev"
 	check "$fs: which it has" pattern check -d -q -s 2 "$dev" 1M
@@ -48,7 +48,7 @@ for fs in ext4 xfs; do
 	read_in_window 2
 	loopdev detach "$dev"
 	window 0
-	wait "$reader" || fail "$fs: what was read before it was detached"
+	wait "$reader" || fail "$fs: wrong data read before the detach"
 	wait_until 20 unbound "$dev"
 	end_fs
 done

@@ -18,7 +18,7 @@ for fs in ext4 xfs; do
 	window 20000 FILL
 	dev=$(attach "$MNT/image")
 	wait_until 20 in_window FILL
-	# The image moves: what was its own is somebody else's
+	# The image moves: its old blocks belong to another file
 	check "$fs: cut" xfs_io -c "truncate 0" -c "truncate 8m" "$MNT/image"
 	free=$(($(stat -f -c '%a * %S' "$MNT") >> 20))
 	check "$fs: a file in its place" written "$MNT/neighbour" 8M 7
@@ -34,7 +34,7 @@ for fs in ext4 xfs; do
 	check "$fs: the image" pattern check -q -b 64k -s 3 "$MNT/image" 8M
 	detach "$dev"
 
-	# What a discard elsewhere keeps from going there is looked up again
+	# Blocks are looked up again if a discard keeps them out of the map
 	check "$fs: written once more" written "$MNT/neighbour" 8M 4
 	window 20000 FILL
 	dev=$(attach "$MNT/neighbour")

@@ -95,7 +95,7 @@ for bytes in $sector_sizes; do
 			"$smb,username=root,password=floop,cache=$cache" \
 			//127.0.0.1/share
 	done
-	# What serves it has files open for a while after the last use.
+	# The server has files open for a while after the last use.
 	echo 2 >/proc/sys/vm/drop_caches
 	wait_until 30 umount "$below"
 	end_disk host

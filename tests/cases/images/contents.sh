@@ -63,7 +63,7 @@ echo hello >"$WORK/from/hello"
 # Most of the time is udev's otherwise: it looks at each device.
 without_udev
 
-# mount_type KIND - as mount calls it, in $type; nothing for what is not mounted
+# mount_type KIND - mount's name for it, in $type; empty if it can't be mounted
 mount_type() {
 	type=
 	case $1 in
@@ -117,7 +117,7 @@ make() {
 		--sector-size "$3" ;;
 	# It knows the kinds of disks by name, and not this one.
 	lvm) pvcreate -q -y --config 'devices/types=["nullb",16]' "$2" ;;
-	# It begins behind what was there before, which stays.
+	# It begins after the old content, which stays.
 	md-on-ext4)
 		mkfs.ext4 -q -F -b 4096 "$2"
 		make md "$2" "$3"
@@ -145,7 +145,7 @@ make() {
 		;;
 	erofs) from_file mkfs.erofs --quiet "$WORK/made" "$WORK/from" ;;
 	esac
-	# What can be written to holds a file.
+	# A writable one holds a file.
 	mount_type "$1"
 	case $type in
 	'' | iso9660 | squashfs | erofs) ;;

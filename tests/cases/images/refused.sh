@@ -60,11 +60,15 @@ device=$(attach /dev/mapper/swapped)
 is "a disk of sectors of 512: direct" "$(dio "$device")" 1
 put "$WORK/noise" 1 4 "$device" oflag=direct
 sync "$device"
-# What is on it comes along.
+# The data on it is kept.
 dd if="$first" of="$second" bs=1M status=none conv=fsync
 dmsetup reload swapped --table "0 32768 linear $second 0"
 dmsetup suspend swapped
 dmsetup resume swapped
+check "many writes of 512 bytes at once" \
+	fio --name=many --filename="$device" --rw=write:7680 --bs=512 \
+	--size=256k --offset=6M --ioengine=libaio --iodepth=16 --direct=1 \
+	--verify=crc32c --output=/dev/null
 check "a write of 512 bytes" \
 	dd if="$WORK/noise" of="$device" bs=512 seek=16385 count=1 \
 	oflag=direct conv=notrunc status=none

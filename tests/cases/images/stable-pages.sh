@@ -55,7 +55,7 @@ for fs in xfs f2fs vfat btrfs ext4; do
 	[ "$fs" = ext4 ] || unmount "$MNT"
 done
 
-# What nothing is known of; that is what it says is below it
+# An unknown file system: overlayfs
 mkdir "$MNT/upper" "$MNT/work" "$WORK/merged"
 mount_at overlay "$WORK/merged" -t overlay \
 	-o "lowerdir=$WORK/tmpfs,upperdir=$MNT/upper,workdir=$MNT/work"

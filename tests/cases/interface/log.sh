@@ -54,7 +54,7 @@ read_fails() {
 	mark
 	if dd if="$device" of=/dev/null bs=4k count=1 skip=8 iflag=direct \
 		status=none 2>/dev/null; then
-		fail "$1: what is cut off was read"
+		fail "$1: data beyond the end was read"
 	fi
 	told "error, dev"
 	loopctl --prefix "$1" detach "$device"
@@ -64,7 +64,7 @@ read_fails() {
 bad_read_is_told() {
 	! dd if="$1" of=/dev/null bs=4k count=1 skip=8 iflag=direct \
 		status=none 2>/dev/null ||
-		fail "$1: what the disk can't read was read"
+		fail "$1: data that the disk can't read was read"
 	dmesg | sed -n "/floop-test: mark $marked\$/,\$p" |
 		grep -q "error, dev ${1#/dev/}, sector 64 "
 }

@@ -39,6 +39,8 @@ is "no partitions are left" "$(glob "${device}p?")" ""
 
 device=$(attach "$image")
 is "without the flag there are none" "$(glob "${device}p?")" ""
+refused "nor does it look for any" "*Invalid argument*" \
+	blockdev --rereadpt "$device"
 udev_settle
 check "partx adds them" partx -a "$device"
 is "all three" "$(glob "${device}p?")" "${device}p1 ${device}p2 ${device}p3"
@@ -47,7 +49,7 @@ udev_settle
 check "partx removes them" partx -d "$device"
 detach "$device"
 
-# What was written through the partitions is in the file, read as a whole.
+# Data written through the partitions is in the file, read as a whole.
 device=$(attach --read-only --partscan "$image")
 scanned "$device"
 mount -o ro "${device}p2" "$WORK/mnt"

@@ -49,6 +49,18 @@ def several_openers(d):
     d.status("used again", again)
 
 
+@scenario()
+def run_down(d):
+    """LOOP_CLR_FD by the only opener: nobody else opens it before it closes"""
+    device = d.bound()
+    d.call("clear", device.clr_fd)
+    d.call("another may open", d.reopen, device)
+    device.close()
+    d.see("gone", gone(device))
+    again = d.reopen(device)
+    d.status("empty", again)
+
+
 @scenario("late-io")
 def dirty_when_cleared(d):
     """what has not been written back yet when LOOP_CLR_FD comes"""

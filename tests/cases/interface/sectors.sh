@@ -95,7 +95,7 @@ what="MBR"
 image=$(new)
 printf 'label: dos\n2048\n' | sfdisk -q "$image"
 has "$(attach "$image")" 512 0 "*"
-# What grub-install leaves of parted's code, where FAT has its parameters.
+# The rest of parted's code after grub-install, where FAT has its parameters.
 what="MBR with boot code"
 printf '%b' '\xeb\x63\x90\x10\x8e\xd0\xbc\x00\xb0\xb8\x00\x00\x8e\xd8\x8e\xc0\xfb\xbe\x00\x7c\xbf\x00\x06\xb9\x00\x02\xf3\xa4\xea\x21\x06\x00\x00\xbe' |
 	dd of="$image" conv=notrunc status=none
@@ -131,7 +131,7 @@ image=$(new)
 printf 'CD001' | dd of="$image" bs=1 seek=32769 conv=notrunc status=none
 has "$(attach "$image")" 512 0 "*"
 
-# passes_on WHAT OFFSET TEXT - content that passes on the sectors it is given
+# passes_on WHAT OFFSET TEXT - content that passes on the device's sector size
 passes_on() {
 	what=$1
 	image=$(new)

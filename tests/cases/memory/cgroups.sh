@@ -50,11 +50,11 @@ for how in direct buffered; do
 	echo "$how: of 16 MiB read and 8 MiB written the disk did" \
 		"$((reads >> 20)) MiB and $((writes >> 20)) MiB for the cgroup"
 	[ "$reads" -ge $((15 << 20)) ] ||
-		fail "$how: reads are not accounted to who asked for them"
+		fail "$how: reads are not accounted to their submitter"
 	# Buffered writes are written back later, on account of the cgroup that
 	# the kernel takes for the file's owner.
 	[ "$how" = buffered ] || [ "$writes" -ge $((7 << 20)) ] ||
-		fail "writes are not accounted to who asked for them"
+		fail "writes are not accounted to their submitter"
 	is "$how: what another cgroup is charged" \
 		"$(($(io_of second rbytes) + $(io_of second wbytes)))" "$others"
 	loopdev detach "$dev"
@@ -69,7 +69,7 @@ after=$(charged first file)
 echo "buffered: the cgroup is charged $(((after - before) >> 20)) MiB" \
 	"of page cache for 8 MiB written"
 [ $((after - before)) -ge $((6 << 20)) ] ||
-	fail "the image's page cache is not charged to who wrote it"
+	fail "the image's page cache is not charged to its writer"
 loopdev detach "$dev"
 
 # A cgroup that did I/O on a device doesn't stay for that when it is removed

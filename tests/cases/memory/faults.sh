@@ -24,7 +24,7 @@ done
 	echo 0 >"$debug/fail_page_alloc/min-order"
 failnth "$MNT/image"
 
-# Among all who ask, workers included: here the reserves have to do
+# For all tasks, workers included: here the reserves have to suffice
 for how in direct buffered; do
 	dev=$(loop_attach "$how" "$MNT/image")
 	dd if=/dev/zero of="$dev" bs=1M count=4 oflag=direct \

@@ -58,7 +58,7 @@ for fs in ext4 xfs; do
 	for name in image other; do
 		dd if=/dev/zero of="$MNT/$name" bs=1M count=4 status=none
 	done
-	# Or the kernel forgets what it knows of them, when the caches are
+	# Or the kernel frees their inodes, when the caches are
 	# dropped.
 	exec 7<"$MNT/image" 8<"$MNT/other"
 	before=$(asked "$MNT/image")

@@ -44,14 +44,16 @@ end_hogs() {
 later end_hogs
 later let_them max
 let_them 4096
-for group in "${throttled[@]}"; do
-	in_group "$group" fio --name=hog --filename="$dev" --readonly \
-		--rw=randread \
-		--direct=1 --bs=4k --ioengine=libaio --iodepth=64 --size=64m \
-		--io_size=8m --norandommap >/dev/null &
+# Each has blocks of its own: a page that two of them read is read once, and the
+# other one only waits for it.
+for i in "${!throttled[@]}"; do
+	in_group "${throttled[i]}" fio --name=hog --filename="$dev" --readonly \
+		--rw=randread --direct=1 --bs=4k --ioengine=libaio \
+		--iodepth=64 --offset=$((16 * i))m --size=16m --io_size=8m \
+		--norandommap >/dev/null &
 	hogs+=($!)
 done
-# reads N - each of them has had so many blocks of the disk
+# reads N - has each of them read that many blocks of the disk?
 reads() {
 	local group
 	for group in "${throttled[@]}"; do
@@ -77,7 +79,7 @@ import select
 import sys
 import time
 
-# Nothing holds up a block for so long but those who are throttled to nothing.
+# Only throttled cgroups can hold up a block for that long.
 FOR_EVER = 30 * int(os.environ["SLOWER"])
 
 device, groups = sys.argv[1], sys.argv[2:]

@@ -6,6 +6,7 @@
 # modes: side-by-side
 # disks: nvme:1G nvme:3G
 # timeout: 400
+. tests/lib/guard.sh
 . tests/lib/power.sh
 
 # Who opens the image ends the map, and it comes back. A discard takes blocks
@@ -13,10 +14,11 @@
 power_meanwhile() {
 	trap exit TERM # after fstrim, which keeps the file system busy
 	while :; do
-		sleep 0.2
+		wait_until 30 mapped "$2"
 		exec 5<"$1"
 		exec 5<&-
 		fstrim "$WORK/above"
+		printf .
 	done
 }
 
@@ -37,7 +39,6 @@ power_afterwards() {
 }
 
 seed
-map_images
 power_disks
 below=ext4 above=xfs
 [ "$KERNEL" != lts ] || below=xfs above=ext4

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the files of the program adversary share. See ../adversary.c. */
+/* Shared by the files of the program adversary. See ../adversary.c. */
 #ifndef TESTS_ADVERSARY_H
 #define TESTS_ADVERSARY_H
 
@@ -7,12 +7,7 @@
 #include <sys/stat.h>
 
 #include "../attack.h"
-#include "../stamp.h"
 
-#define BLOCK 4096U		/* a multiple of any file system's block */
-#define CHUNK (64U << 10)	/* written by one thread of the device's */
-#define TAIL (1U << 20)		/* of the image, behind the device's end */
-#define BUF (1U << 20)
 #define DONOR_BLOCKS 32U
 #define SLOTS 8			/* descriptors that an adversary holds */
 #define ADVERSARIES 3
@@ -87,8 +82,7 @@ struct adversary {
 	struct desc *d;			/* the one in use */
 	struct ring *ring;
 	int inbox;			/* others send descriptors to it */
-	int donor;			/* a file of its own */
-	uint32_t gen[DONOR_BLOCKS];
+	struct donor donor;		/* a file of its own */
 	uint8_t *buf, *other;
 	bool overlay[2];		/* the image's folder is upper, lower */
 	int from_parent, to_parent;
@@ -113,7 +107,7 @@ extern char dir[200], home[256], home_image[280];
 extern uint64_t seed;
 extern ino_t image_ino;
 extern unsigned int fs_kind, sector_size;
-extern int mount_fd, outboxes[ADVERSARIES];
+extern int outboxes[ADVERSARIES];
 
 extern const struct op remap_ops[], space_ops[], attr_ops[], misc_ops[];
 
@@ -126,9 +120,7 @@ void *vulture_thread(void *arg);
 void device_attach(void);
 void device_capacity(void);
 void device_detach(void);
-void last_look(const char *path, uint8_t *buf);
-void prepare_image(uint8_t *buf);
-extern atomic_ulong reads, writes, flushes, discards, cut_short, kept_bytes;
+extern atomic_ulong reads, writes, flushes, discards, cut_short;
 extern atomic_bool device_stopping;
 
 /* descriptors.c */
@@ -147,8 +139,6 @@ void names_let_go(void);
 
 /* helpers of the operations, in remap.c */
 void donor_begin(struct adversary *a);
-void donor_write(struct adversary *a, uint32_t first, uint32_t nr);
-void donor_check(struct adversary *a, uint32_t first, uint32_t nr);
 void chunk_take(uint32_t chunk);
 void chunk_let_go(uint32_t chunk);
 /* What the protected range holds, whose chunk is taken */

@@ -3,12 +3,12 @@
 #include <linux/fs.h>
 #include <linux/loop.h>
 #include <sys/resource.h>
-#include <sys/statfs.h>
 #include <sys/uio.h>
 
 #include "adversary.h"
 
 #define CARCASSES 160U
+#define MOST_BLOCKS 64U		/* of each */
 #define RESERVE (16U << 20)	/* of the file system, that is left free */
 #define THREADS 4U
 
@@ -22,29 +22,6 @@ struct device_thread {
 	uint32_t id, gen;
 	int fd;
 };
-
-__attribute__((noreturn))
-static void fail_sector(const char *who, const void *buf, uint64_t sector,
-			uint32_t gen)
-{
-	fail("%s: sector %ju of the device: expected %s of generation %u, found %s",
-	     who, (uintmax_t)sector, gen & 1 ? "zeroes" : "its stamp", gen,
-	     whose(buf));
-}
-
-static void check_protected(const char *who, const uint8_t *buf, uint64_t pos,
-			    size_t len)
-{
-	size_t at;
-
-	for (at = 0; at < len; at += SECTOR) {
-		uint64_t s = (pos + at) / SECTOR;
-		uint32_t gen = arena->done[s];
-
-		if (!is_right(buf + at, s, gen, gen, false))
-			fail_sector(who, buf + at, s, gen);
-	}
-}
 
 /*
  * Anything of those who write there, but nobody else's. A stamp may have been
@@ -65,7 +42,7 @@ static void check_sacrificed(const uint8_t *buf, uint64_t pos, size_t len)
 	}
 }
 
-/* What was freed can't always be had again at once. */
+/* Freed blocks aren't always available at once. */
 static ssize_t device_io(struct device_thread *t, bool write, uint64_t pos,
 			 size_t len, int flags)
 {
@@ -106,7 +83,7 @@ static void device_sacrificed(struct device_thread *t)
 	size_t len;
 	ssize_t n;
 
-	/* What the page cache has dirty is no place for direct writes. */
+	/* Don't write directly where the page cache is dirty. */
 	device_range(t, place.prot, write ? place.cached : place.size, &pos,
 		     &len);
 	if (write)
@@ -196,7 +173,8 @@ static void device_step(struct device_thread *t)
 		if (device_io(t, false, pos, len, 0) != (ssize_t)len)
 			fail("request error: read of %zu bytes of the device at %ju: %s",
 			     len, (uintmax_t)pos, strerror(errno));
-		check_protected("read of the device", t->buf, pos, len);
+		check_protected("read of the device", t->buf, pos, len,
+				arena->done);
 		reads++;
 		return;
 	}
@@ -336,69 +314,12 @@ void device_detach(void)
 		fail("%s: still attached", device);
 }
 
-/* Root's files: they take what is freed, and have to stay what they are. */
-struct carcass {
-	uint32_t len, gen;
-};
-
 static void carcass_path(char *path, size_t len, uint32_t i)
 {
 	snprintf(path, len, "%s/root/%u", dir, i);
 }
 
-static void carcass_write(struct carcass *c, uint32_t i, struct rng *r,
-			  uint8_t *buf)
-{
-	char path[280];
-	ssize_t n;
-	int fd;
-
-	carcass_path(path, sizeof(path), i);
-	c->len = BLOCK * (1 + (uint32_t)below(r, 64));
-	c->gen++;
-	fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_DIRECT | O_CLOEXEC,
-		  0600);
-	if (fd < 0)
-		fail("%s: %s", path, strerror(errno));
-	stamp(buf, c->len, VULTURE, (uint64_t)i << 32, c->gen);
-	n = pwrite(fd, buf, c->len, 0);
-	if (n < 0 && errno != ENOSPC)
-		fail("%s: %s", path, strerror(errno));
-	if (n != (ssize_t)c->len)
-		c->len = n > 0 ? (uint32_t)n & ~(BLOCK - 1) : 0;
-	if (below(r, 2))
-		fsync(fd);
-	close(fd);
-	kept_bytes += c->len;
-}
-
-static void carcass_check(struct carcass *c, uint32_t i, uint8_t *buf)
-{
-	char path[280];
-	uint32_t s;
-	int fd;
-
-	carcass_path(path, sizeof(path), i);
-	fd = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
-	if (fd < 0 || pread(fd, buf, c->len, 0) != (ssize_t)c->len)
-		fail("read of root's file %s: %s", path, strerror(errno));
-	for (s = 0; s < c->len / SECTOR; s++)
-		if (!is_stamp(buf + s * SECTOR, VULTURE, (uint64_t)i << 32 | s,
-			      c->gen))
-			fail("root's file %u, sector %u: expected its generation %u, found %s: a write that landed in another's block",
-			     i, s, c->gen, whose(buf + s * SECTOR));
-	close(fd);
-}
-
-static bool is_room(void)
-{
-	struct statfs fs;
-
-	if (fstatfs(mount_fd, &fs))
-		fail("statfs: %s", strerror(errno));
-	return (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize > RESERVE;
-}
-
+/* Takes what is freed, and checks that it stays root's. */
 void *vulture_thread(void *arg)
 {
 	static struct carcass all[CARCASSES];
@@ -411,14 +332,15 @@ void *vulture_thread(void *arg)
 	t->tid = (pid_t)syscall(SYS_gettid);
 	while (!arena->stopping) {
 		i = (uint32_t)below(&r, CARCASSES);
+		carcass_path(path, sizeof(path), i);
 		doing(t, "root's files");
 		if (!all[i].len) {
-			if (is_room())
-				carcass_write(&all[i], i, &r, buf);
+			if (is_room(RESERVE))
+				carcass_write(&all[i], path, i, MOST_BLOCKS,
+					      &r, buf);
 		} else {
-			carcass_check(&all[i], i, buf);
+			carcass_check(&all[i], path, "root", i, buf);
 			if (below(&r, 3)) {
-				carcass_path(path, sizeof(path), i);
 				unlink(path);
 				all[i].len = 0;
 			}
@@ -426,45 +348,10 @@ void *vulture_thread(void *arg)
 		t->doing = NULL;
 		usleep((useconds_t)below(&r, 8000));
 	}
-	for (i = 0; i < CARCASSES; i++)
+	for (i = 0; i < CARCASSES; i++) {
+		carcass_path(path, sizeof(path), i);
 		if (all[i].len)
-			carcass_check(&all[i], i, buf);
+			carcass_check(&all[i], path, "root", i, buf);
+	}
 	return NULL;
-}
-
-/* All of the protected range. */
-void last_look(const char *path, uint8_t *buf)
-{
-	int fd = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
-	uint64_t pos;
-
-	if (fd < 0)
-		fail("%s: %s", path, strerror(errno));
-	for (pos = 0; pos < place.prot; pos += CHUNK) {
-		if (pread(fd, buf, CHUNK, (off_t)pos) != CHUNK)
-			fail("request error: read of %s at %ju: %s", path,
-			     (uintmax_t)pos, strerror(errno));
-		check_protected(path, buf, pos, CHUNK);
-	}
-	close(fd);
-}
-
-void prepare_image(uint8_t *buf)
-{
-	int fd = open(image, O_RDWR | O_CREAT | O_TRUNC | O_DIRECT | O_CLOEXEC,
-		      0600);
-	uint64_t pos;
-
-	if (fd < 0)
-		die("%s: %s", image, strerror(errno));
-	for (pos = 0; pos < place.size; pos += CHUNK) {
-		stamp(buf, CHUNK, pos < place.prot ? PROTECTED : SACRIFICED,
-		      pos / SECTOR, 2);
-		if (pwrite(fd, buf, CHUNK, (off_t)pos) != CHUNK)
-			die("%s: %s", image, strerror(errno));
-	}
-	if (ftruncate(fd, (off_t)(place.size + TAIL)) || fsync(fd) ||
-	    fchown(fd, OWNER, OWNER))
-		die("%s: %s", image, strerror(errno));
-	close(fd);
 }

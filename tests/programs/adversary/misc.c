@@ -30,7 +30,7 @@ static int op_lease(struct adversary *a, int fd)
 		return err;
 	linger(a);
 	d.type = F_UNLCK;
-	/* Who has the same descriptor may have given it back already. */
+	/* Another owner of the descriptor may have released it already. */
 	if ((is_deleg ? fcntl(fd, F_SETDELEG_, &d) :
 			fcntl(fd, F_SETLEASE, F_UNLCK)) && errno != EAGAIN)
 		fail("a lease can't be given back: %s", strerror(errno));

@@ -7,28 +7,12 @@
 #include <sys/statfs.h>
 #include <sys/uio.h>
 
+#include "../swapext.h"
 #include "adversary.h"
 
 #ifndef RWF_ATOMIC
 #define RWF_ATOMIC 0x40
 #endif
-
-/* The old exchange of whole files; what the kernel looks at is named. */
-struct swap {
-	int64_t version, target, tmp, offset, length;
-	char pad[16];
-	struct {
-		uint64_t ino;
-		uint16_t mode, nlink;
-		uint32_t uid, gid, rdev;
-		int32_t blksize;
-		int64_t size;
-		struct { long sec; int32_t nsec; } atime, mtime, ctime;
-		char rest[48];
-	} stat;
-};
-
-#define XFS_SWAP	_IOC(_IOC_READ | _IOC_WRITE, 'X', 109, 192)
 
 int own_file(struct adversary *a, const char *name, int flags)
 {
@@ -42,46 +26,13 @@ int own_file(struct adversary *a, const char *name, int flags)
 	return fd;
 }
 
-static uint64_t donor_place(struct adversary *a, uint32_t block)
-{
-	return (uint64_t)(1000 + a->id) << 32 | block * (BLOCK / SECTOR);
-}
-
-void donor_write(struct adversary *a, uint32_t first, uint32_t nr)
-{
-	uint32_t i;
-
-	for (i = 0; i < nr; i++)
-		stamp(a->buf + i * BLOCK, BLOCK, VULTURE,
-		      donor_place(a, first + i), ++a->gen[first + i]);
-	full_write(a->donor, a->buf, nr * BLOCK, (uint64_t)first * BLOCK,
-		   "a donor");
-}
-
-void donor_check(struct adversary *a, uint32_t first, uint32_t nr)
-{
-	uint32_t i, s;
-
-	if (pread(a->donor, a->buf, nr * BLOCK, (off_t)first * BLOCK) !=
-	    (ssize_t)(nr * BLOCK))
-		fail("read of a donor: %s", strerror(errno));
-	for (i = 0; i < nr; i++)
-		for (s = 0; s < BLOCK / SECTOR; s++) {
-			uint8_t *p = a->buf + i * BLOCK + s * SECTOR;
-			uint64_t where = donor_place(a, first + i) + s;
-
-			if (!is_stamp(p, VULTURE, where, a->gen[first + i]))
-				fail("%s's own file, sector %ju: expected its generation %u, found %s: a write that landed in another's block",
-				     a->name, (uintmax_t)(where & 0xffffffff),
-				     a->gen[first + i], whose(p));
-		}
-}
-
 void donor_begin(struct adversary *a)
 {
-	a->donor = own_file(a, "donor", O_DIRECT);
-	donor_write(a, 0, DONOR_BLOCKS);
-	fsync(a->donor);
+	a->donor.fd = own_file(a, "donor", O_DIRECT);
+	a->donor.owner = a->name;
+	a->donor.file = 1000 + a->id;
+	donor_write(&a->donor, a->buf, 0, DONOR_BLOCKS);
+	fsync(a->donor.fd);
 }
 
 void chunk_take(uint32_t chunk)
@@ -110,7 +61,7 @@ void known(void *buf, uint64_t pos, size_t len)
 	}
 }
 
-/* Some time for what is in flight to land */
+/* Some time for I/O in flight to land */
 void linger(struct adversary *a)
 {
 	if (!below(&a->r, 4))
@@ -145,7 +96,7 @@ static int donor_fd(struct adversary *a)
 	char path[64];
 
 	if (a->d->how != OVERLAY)
-		return dup(a->donor);
+		return dup(a->donor.fd);
 	snprintf(path, sizeof(path), "/mnt/m0/donor.%u", a->id);
 	return open(path, O_RDWR | O_DIRECT | O_CLOEXEC);
 }
@@ -185,10 +136,10 @@ static int part_begin_same(struct adversary *a, struct part *p,
 
 	if (err || p->is_vain)
 		return err;
-	donor_check(a, p->at, p->nr);
+	donor_check(&a->donor, a->buf, p->at, p->nr);
 	chunk_take(p->chunk);
 	known(a->buf, p->pos, p->len);
-	full_write(a->donor, a->buf, p->len, (uint64_t)p->at * BLOCK,
+	full_write(a->donor.fd, a->buf, p->len, (uint64_t)p->at * BLOCK,
 		   "a donor");
 	return 0;
 }
@@ -205,9 +156,9 @@ static int part_end(struct adversary *a, struct part *p, int err)
 	close(p->donor);
 	if (p->is_vain)
 		return err;
-	donor_write(a, p->at, p->nr);
+	donor_write(&a->donor, a->buf, p->at, p->nr);
 	linger(a);
-	donor_check(a, p->at, p->nr);
+	donor_check(&a->donor, a->buf, p->at, p->nr);
 	return err;
 }
 
@@ -263,7 +214,7 @@ static int op_clone_out(struct adversary *a, int fd)
 	return part_end(a, &p, ret(ioctl(p.donor, FICLONERANGE, &range)));
 }
 
-/* There is little room, and others get what the image had. */
+/* There is little room, and others get the image's old blocks. */
 void copy_end(int copy)
 {
 	if (ftruncate(copy, 0))
@@ -335,7 +286,7 @@ static int op_exchange(struct adversary *a, int fd)
 /* All of the image, which nobody writes to meanwhile */
 static int swap_whole(struct adversary *a, int fd, int copy)
 {
-	struct swap x = { .target = fd, .tmp = copy };
+	struct swapext x;
 	struct stat st;
 	uint64_t pos;
 
@@ -346,28 +297,24 @@ static int swap_whole(struct adversary *a, int fd, int copy)
 	}
 	if (fstat(fd, &st) || ftruncate(copy, st.st_size))
 		return -errno;
-	x.length = st.st_size;
-	x.stat.ino = st.st_ino;
-	x.stat.size = st.st_size;
-	x.stat.mtime.sec = st.st_mtim.tv_sec;
-	x.stat.mtime.nsec = (int32_t)st.st_mtim.tv_nsec;
-	x.stat.ctime.sec = st.st_ctim.tv_sec;
-	x.stat.ctime.nsec = (int32_t)st.st_ctim.tv_nsec;
-	return ret(ioctl(fd, XFS_SWAP, &x));
+	x = swapext_of(fd, &st, copy);
+	return ret(ioctl(fd, XFS_SWAPEXT, &x));
 }
 
 static int op_swap(struct adversary *a, int fd)
 {
 	uint32_t chunks = (uint32_t)(place.prot / CHUNK), i;
-	struct swap x = { .target = fd };
 	int copy, err;
 
-	_Static_assert(sizeof(struct swap) == 192, "as the kernel has it");
 	/* Whom it is refused shall not copy for it. */
 	if (a->d->access != RDWR || !a->d->direct || a->d->how == OVERLAY) {
-		x.tmp = a->donor;
-		x.length = (int64_t)place.size;
-		return ret(ioctl(fd, XFS_SWAP, &x));
+		struct swapext x = {
+			.target = fd,
+			.donor = a->donor.fd,
+			.length = (int64_t)place.size,
+		};
+
+		return ret(ioctl(fd, XFS_SWAPEXT, &x));
 	}
 	copy = own_file(a, "copy", O_TRUNC | O_DIRECT);
 	for (i = 0; i < chunks; i++)
@@ -390,8 +337,8 @@ static int op_move(struct adversary *a, int fd)
 	if (err)
 		return err;
 	if (!p.is_vain)
-		donor_check(a, p.at, p.nr);
-	if (fstatfs(a->donor, &fs))
+		donor_check(&a->donor, a->buf, p.at, p.nr);
+	if (fstatfs(a->donor.fd, &fs))
 		fail("statfs: %s", strerror(errno));
 	each = BLOCK / (uint32_t)fs.f_bsize;
 	move.donor = (uint32_t)p.donor;

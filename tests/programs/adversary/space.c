@@ -108,7 +108,7 @@ static off_t cut_at(struct adversary *a)
 
 	if (below(&a->r, 3))
 		return (off_t)(place.cut + BLOCK * below(&a->r, blocks));
-	/* Not at a block's end: what is left of the block is zeroed. */
+	/* Not at a block's end: the rest of the block is zeroed. */
 	return (off_t)(place.cached +
 		       8 * below(&a->r, (place.size - place.cached) / 8));
 }
@@ -177,7 +177,7 @@ static int op_write(struct adversary *a, int fd)
 		pick_between(a, place.cached, place.size, &pos, &len);
 		stamp(a->buf, BLOCK, DONATED, pos / SECTOR, rnd(&a->r));
 	}
-	/* Direct writes would meet what others have dirty there. */
+	/* Direct writes would collide with others' dirty pages. */
 	if (a->d->direct && is_counted(a->d))
 		return NOT_TRIED;
 	return ret(pwritev2(fd, &iov, 1, (off_t)pos,
@@ -252,42 +252,7 @@ static int op_sendfile(struct adversary *a, int fd)
 	return err;
 }
 
-/* What the image's readers find */
-
-static void sample(uint32_t *to, _Atomic uint32_t *from, uint64_t pos,
-		   size_t len)
-{
-	size_t i;
-
-	for (i = 0; i < len / SECTOR; i++)
-		to[i] = from[pos / SECTOR + i];
-}
-
-/* False: a sector is older than it may be. */
-static bool check_file(const uint8_t *buf, uint64_t pos, size_t len,
-		       const uint32_t *from, bool last, const char *how)
-{
-	bool is_new = true;
-	size_t i;
-
-	for (i = 0; i < len / SECTOR; i++) {
-		const uint64_t *w = (const void *)(buf + i * SECTOR);
-		uint64_t s = pos / SECTOR + i;
-		uint32_t to = arena->issued[s];
-
-		if (is_right(w, s, from[i], to, true))
-			continue;
-		/* Until the last write has ended, pages may be older. */
-		if (!last && (is_zero(w) ||
-			      (w[2] == s && is_right(w, s, 1, to, true)))) {
-			is_new = false;
-			continue;
-		}
-		fail("%s: sector %ju of the device: expected its generation %u to %u, found %s",
-		     how, (uintmax_t)s, from[i], to, whose(w));
-	}
-	return is_new;
-}
+/* The content that the image's readers find */
 
 static int read_once(struct adversary *a, int fd, int how, uint64_t pos,
 		     size_t len)
@@ -323,7 +288,6 @@ int read_and_check(struct adversary *a, int fd, int how)
 		"read of the file", "mapped file", "read by io_uring",
 	};
 	uint32_t from[32 * BLOCK / SECTOR];
-	bool is_new = true;
 	uint64_t pos;
 	size_t len;
 	int n, err;
@@ -336,12 +300,11 @@ int read_and_check(struct adversary *a, int fd, int how)
 			return err;
 		if (a->d->lower)
 			return 0;
-		is_new = check_file(a->other, pos, len, from, n == 2,
-				    hows[how]);
-		if (is_new)
+		if (!check_file(hows[how], a->other, pos, len, from,
+				arena->issued, n == 2))
 			return 0;
 		arena->stale++;
-		/* What was in flight has landed by then. */
+		/* I/O in flight has landed then. */
 		usleep(300000);
 	}
 	return 0;

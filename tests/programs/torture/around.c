@@ -77,7 +77,7 @@ int op_freeze(struct hostile *h)
 	frozen = false;
 	if (ioctl(mount_fd, FITHAW, 0))
 		fail("thaw: %s", strerror(errno));
-	/* Those who were kept waiting come first. */
+	/* Tasks that had to wait come first. */
 	usleep(5000);
 	return 0;
 }

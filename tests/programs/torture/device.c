@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The device in use: its I/O, and what its sectors have to hold. */
+/* The device in use: its I/O, and the expected content of its sectors. */
 #include <linux/aio_abi.h>
 #include <linux/fs.h>
 #include <sys/resource.h>
@@ -7,19 +7,7 @@
 
 #include "torture.h"
 
-__attribute__((noreturn))
-void fail_sector(const char *who, const void *buf, uint64_t sector,
-		 uint32_t from, uint32_t to)
-{
-	if (from == to)
-		fail("%s: sector %ju of the device: expected %s of generation %u, found %s",
-		     who, (uintmax_t)sector, from & 1 ? "zeroes" : "its stamp",
-		     from, whose(buf));
-	fail("%s: sector %ju of the device: expected its generation %u to %u, found %s",
-	     who, (uintmax_t)sector, from, to, whose(buf));
-}
-
-/* Sacrificed sectors hold data of those who write there, and no other. */
+/* Sacrificed sectors hold data of their writers only. */
 static void check_sacrificed(const void *buf, size_t len, uint64_t sector)
 {
 	size_t at;
@@ -84,16 +72,16 @@ static void io_done(struct io *io, long res, int fd)
 	uint32_t i;
 
 	io_again(fd, io, res);
-	for (i = 0; i < io->nr; i++) {
-		uint32_t s = io->first + i, gen = done[s];
-
-		if (io->write)
-			done[s] = io->gen;
-		else if (!is_right(io->buf + i * SECTOR, s, gen, gen, false))
-			fail_sector("read of the device", io->buf + i * SECTOR,
-				    s, gen, gen);
+	if (!io->write) {
+		check_protected("read of the device", io->buf,
+				(uint64_t)io->first * SECTOR, io->nr * SECTOR,
+				done);
+		reads++;
+		return;
 	}
-	atomic_fetch_add(io->write ? &writes : &reads, 1);
+	for (i = 0; i < io->nr; i++)
+		done[io->first + i] = io->gen;
+	writes++;
 }
 
 static bool chunk_use(uint32_t chunk)
@@ -190,7 +178,7 @@ static void job_begin(struct io_job *job)
 	job->task = task_new("I/O", job->id);
 	job->fd = open(device, flags);
 	job->gen = 1;
-	/* The machine's CPUs are few: who attacks comes first. */
+	/* The machine has few CPUs: attackers come first. */
 	setpriority(PRIO_PROCESS, (id_t)job->task->tid, 10);
 	if (job->fd < 0)
 		fail("%s: %s", device, strerror(errno));
@@ -391,47 +379,4 @@ void *sacrifice_thread(void *arg)
 	t->doing = NULL;
 	close(fd);
 	return NULL;
-}
-
-/* All of the protected range, by the device and by its file. */
-void last_look(const char *path, uint8_t *buf)
-{
-	int fd = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
-	uint64_t pos, i;
-
-	if (fd < 0)
-		fail("%s: %s", path, strerror(errno));
-	for (pos = 0; pos < prot; pos += CHUNK) {
-		if (pread(fd, buf, CHUNK, (off_t)pos) != CHUNK)
-			fail("request error: read of %s at %ju: %s", path,
-			     (uintmax_t)pos, strerror(errno));
-		for (i = 0; i < CHUNK / SECTOR; i++) {
-			uint64_t s = pos / SECTOR + i;
-
-			if (!is_right(buf + i * SECTOR, s, done[s], done[s],
-				      false))
-				fail_sector(path, buf + i * SECTOR, s, done[s],
-					    done[s]);
-		}
-	}
-	close(fd);
-}
-
-void prepare_image(uint8_t *buf)
-{
-	int fd = open(image, O_RDWR | O_CREAT | O_TRUNC | O_DIRECT | O_CLOEXEC,
-		      0600);
-	uint64_t pos;
-
-	if (fd < 0)
-		die("%s: %s", image, strerror(errno));
-	for (pos = 0; pos < size; pos += CHUNK) {
-		stamp(buf, CHUNK, pos < prot ? PROTECTED : SACRIFICED,
-		      pos / SECTOR, 2);
-		if (pwrite(fd, buf, CHUNK, (off_t)pos) != CHUNK)
-			die("%s: %s", image, strerror(errno));
-	}
-	if (ftruncate(fd, (off_t)(size + TAIL)) || fsync(fd))
-		die("%s: %s", image, strerror(errno));
-	close(fd);
 }

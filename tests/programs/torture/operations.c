@@ -17,7 +17,7 @@ static int make_file(const char *name, unsigned int id, int flags)
 	return fd;
 }
 
-/* Some time for what is in flight to land. */
+/* Some time for I/O in flight to land. */
 void linger(struct hostile *h)
 {
 	usleep((useconds_t)below(&h->r, slow ? 2500 * slow : 4000));
@@ -37,14 +37,6 @@ int open_image(struct hostile *h, int flags)
 		fail("open of the image, flags %#x: %s: nobody may be kept out of it",
 		     flags, strerror(errno));
 	return fd;
-}
-
-void sample(uint32_t *to, _Atomic uint32_t *from, uint64_t pos, size_t len)
-{
-	size_t i;
-
-	for (i = 0; i < len / SECTOR; i++)
-		to[i] = from[pos / SECTOR + i];
 }
 
 void pick(struct hostile *h, uint64_t *pos, size_t *len, uint32_t most)
@@ -93,6 +85,8 @@ const struct op ops[OPS] = {
 	{ "status", op_status, 1, READS },
 };
 
+unsigned int nr_ops = OPS;
+
 static struct {
 	atomic_ulong ok, failed;
 	atomic_int last;
@@ -100,23 +94,14 @@ static struct {
 
 atomic_ulong operations;
 
-unsigned int pick_op(struct rng *r, unsigned int mask)
+const char *op_name(unsigned int op)
 {
-	unsigned int sum = 0, i;
-	uint64_t n;
+	return ops[op].name;
+}
 
-	for (i = 0; i < OPS; i++)
-		if (mask & 1U << i)
-			sum += ops[i].weight;
-	n = below(r, sum);
-	for (i = 0; i < OPS; i++) {
-		if (!(mask & 1U << i))
-			continue;
-		if (n < ops[i].weight)
-			break;
-		n -= ops[i].weight;
-	}
-	return i;
+unsigned int op_weight(unsigned int op)
+{
+	return ops[op].weight;
 }
 
 void *hostile_thread(void *arg)
@@ -131,11 +116,12 @@ void *hostile_thread(void *arg)
 	h.other = aligned(BUF);
 	h.copy = make_file("copy", h.id, 0);
 	h.donor.fd = make_file("donor", h.id, O_DIRECT);
-	h.donor.id = 1000 + h.id;
+	h.donor.owner = "the vulture";
+	h.donor.file = 1000 + h.id;
 	if (ftruncate(h.copy, MOVE_MOST * BLOCK))
 		fail("truncate: %s", strerror(errno));
 	doing(h.task, "preparing");
-	donor_write(&h, 0, DONOR_BLOCKS);
+	donor_write(&h.donor, h.buf, 0, DONOR_BLOCKS);
 	fsync(h.donor.fd);
 	h.task->doing = NULL;
 
@@ -161,24 +147,9 @@ void *hostile_thread(void *arg)
 		busy--;
 	}
 	doing(h.task, "the last look at the donor");
-	donor_check(&h, 0, DONOR_BLOCKS);
+	donor_check(&h.donor, h.buf, 0, DONOR_BLOCKS);
 	h.task->doing = NULL;
 	return NULL;
-}
-
-unsigned int parse_ops(char *list)
-{
-	unsigned int mask = 0, i;
-	char *name;
-
-	for (name = strtok(list, ","); name; name = strtok(NULL, ",")) {
-		for (i = 0; i < OPS && strcmp(name, ops[i].name); i++)
-			;
-		if (i == OPS)
-			die("torture: no operation is called %s", name);
-		mask |= 1U << i;
-	}
-	return mask;
 }
 
 /* Those that this file system and the device have */

@@ -16,38 +16,6 @@ int op_open(struct hostile *h)
 	return 0;
 }
 
-/*
- * The protected range through the file, by what others see. Returns how many
- * sectors are older than they may be.
- */
-static unsigned int check_file(const void *buf, uint64_t pos, size_t len,
-			       const uint32_t *from, bool last, const char *how)
-{
-	unsigned int stale = 0;
-	size_t i;
-
-	for (i = 0; i < len / SECTOR; i++) {
-		const uint64_t *w =
-			(const void *)((const char *)buf + i * SECTOR);
-		uint64_t s = pos / SECTOR + i;
-		uint32_t to = issued[s];
-
-		if (is_right(w, s, from[i], to, true))
-			continue;
-		/*
-		 * Until the last write has ended, a page may be what the disk
-		 * was before.
-		 */
-		if (!last && (is_zero(w) ||
-			      (w[2] == s && is_right(w, s, 1, to, true)))) {
-			stale++;
-			continue;
-		}
-		fail_sector(how, w, s, from[i], to);
-	}
-	return stale;
-}
-
 static int read_file(struct hostile *h, int how)
 {
 	static const char * const hows[] = {
@@ -75,8 +43,8 @@ static int read_file(struct hostile *h, int how)
 		} else if (pread(fd, h->buf, len, (off_t)pos) != (ssize_t)len) {
 			fail("%s: %s", hows[how], strerror(errno));
 		}
-		stale = check_file(h->buf, pos, len, from, n == 2 || how == 1,
-				   hows[how]);
+		stale = check_file(hows[how], h->buf, pos, len, from, issued,
+				   n == 2 || how == 1);
 		if (stale)
 			stale_for_a_moment++;
 		else if (n || below(&h->r, 2))

@@ -24,7 +24,7 @@ int op_move(struct hostile *h)
 	pick(h, &pos, &len, MOVE_MOST);
 	nr = (uint32_t)(len / BLOCK);
 	at = (uint32_t)below(&h->r, (DONOR_BLOCKS - nr) / grain + 1) * grain;
-	donor_check(h, at, nr);
+	donor_check(&h->donor, h->buf, at, nr);
 	if (fstatfs(h->donor.fd, &fs))
 		fail("statfs: %s", strerror(errno));
 	each = BLOCK / (uint32_t)fs.f_bsize;
@@ -34,9 +34,9 @@ int op_move(struct hostile *h)
 	move.len = nr * each;
 	fd = open_image(h, O_RDWR);
 	err = ret_close(fd, ioctl(fd, MOVE_EXT, &move));
-	donor_write(h, at, nr);
+	donor_write(&h->donor, h->buf, at, nr);
 	linger(h);
-	donor_check(h, at, nr);
+	donor_check(&h->donor, h->buf, at, nr);
 	return err;
 }
 
@@ -50,7 +50,7 @@ static int clone_to_donor(struct hostile *h, int fd, uint64_t pos, uint32_t at,
 	return ioctl(h->donor.fd, FICLONERANGE, &range);
 }
 
-/* xfs: what is cloned must not change, whatever is written to the image. */
+/* xfs: a clone must not change, whatever is written to the image. */
 int op_clone(struct hostile *h)
 {
 	uint32_t from[MOVE_MOST * BLOCK / SECTOR], at, nr, i;
@@ -85,7 +85,7 @@ int op_clone(struct hostile *h)
 			fail("a clone of sector %ju of the device has changed since it was made, to %s",
 			     (uintmax_t)(pos / SECTOR + i),
 			     whose(h->buf + i * SECTOR));
-	donor_write(h, at, nr);
+	donor_write(&h->donor, h->buf, at, nr);
 	return 0;
 }
 
@@ -103,7 +103,7 @@ int op_dedupe(struct hostile *h)
 	pick(h, &pos, &len, read_only ? MOVE_MOST : 8);
 	nr = (uint32_t)(len / BLOCK);
 	at = (uint32_t)below(&h->r, (DONOR_BLOCKS - nr) / grain + 1) * grain;
-	donor_check(h, at, nr);
+	donor_check(&h->donor, h->buf, at, nr);
 	fd = open_image(h, (read_only ? O_RDONLY : O_RDWR) | O_DIRECT);
 	err = clone_to_donor(h, fd, pos, at, nr) ? -errno : 0;
 	if (!err) {
@@ -113,12 +113,12 @@ int op_dedupe(struct hostile *h)
 		err = dedupe(h->copy, 0, fd, pos, len);
 	}
 	close(fd);
-	donor_write(h, at, nr);
+	donor_write(&h->donor, h->buf, at, nr);
 	/* Shared blocks are not mapped: let the image have them alone. */
 	if (ftruncate(h->copy, 0) || ftruncate(h->copy, MOVE_MOST * BLOCK))
 		fail("truncate of the copy: %s", strerror(errno));
 	linger(h);
-	donor_check(h, at, nr);
+	donor_check(&h->donor, h->buf, at, nr);
 	return err;
 }
 
@@ -136,22 +136,22 @@ int op_exchange(struct hostile *h)
 	int fd, err;
 
 	at = (uint32_t)below(&h->r, (DONOR_BLOCKS - nr) / grain + 1) * grain;
-	donor_check(h, at, nr);
+	donor_check(&h->donor, h->buf, at, nr);
 	chunk_take(chunk);
 	fd = open_image(h, O_RDWR | O_DIRECT);
 	if (pread(fd, h->buf, nr * BLOCK, (off_t)pos) != (ssize_t)(nr * BLOCK))
 		fail("direct read of the file: %s", strerror(errno));
 	full_write(h->donor.fd, h->buf, nr * BLOCK, (uint64_t)at * BLOCK,
-		   "the vulture's file");
+		   "a donor");
 	x.fd = h->donor.fd;
 	x.from = (uint64_t)at * BLOCK;
 	x.to = pos;
 	x.len = nr * BLOCK;
 	err = ret_close(fd, ioctl(fd, XFS_EXCHANGE, &x));
 	chunk_taken[chunk] = 0;
-	donor_write(h, at, nr);
+	donor_write(&h->donor, h->buf, at, nr);
 	linger(h);
-	donor_check(h, at, nr);
+	donor_check(&h->donor, h->buf, at, nr);
 	return err;
 }
 

@@ -36,7 +36,7 @@ int op_hole(struct hostile *h)
 				       (off_t)len));
 }
 
-/* What is a hole is a hole no more, and reads the same. */
+/* Fill holes with blocks that read the same. */
 int op_prealloc(struct hostile *h)
 {
 	int fd = open_image(h, O_RDWR);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What each thread is doing, and the end of all if one of them hangs. */
+/* The state of each thread, and the end of all if one of them hangs. */
 #include "torture.h"
 
 static struct task tasks[64];

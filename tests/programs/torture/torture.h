@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the files of the program torture share. See ../torture.c. */
+/* Shared by the files of the program torture. See ../torture.c. */
 #ifndef TESTS_TORTURE_H
 #define TESTS_TORTURE_H
 
 #include <pthread.h>
 
 #include "../attack.h"
-#include "../stamp.h"
 
-#define BLOCK 4096U		/* a multiple of any file system's block */
-#define CHUNK (64U << 10)	/* written by one thread */
-#define TAIL (1U << 20)		/* of the image, behind the device's end */
-#define BUF (1U << 20)
-#define DONOR_BLOCKS 128U
+#define DONOR_BLOCKS DONOR_MOST
 #define MOVE_MOST 64U		/* blocks at a time */
 #define DEPTH_MOST 64U
 #define JOBS_MOST 16U
@@ -31,7 +26,6 @@ extern const char *device, *image;
 extern char dir[256], disk_stat[64];
 extern uint64_t size, prot, others;
 extern unsigned int chunks, sector_size;
-extern int mount_fd;
 extern struct file_handle *handle;	/* of the image */
 
 /* How far the run is: operations first, then the device's I/O */
@@ -47,20 +41,13 @@ extern atomic_uint *chunk_users, *chunk_taken;
 
 /* What the report says */
 extern atomic_ulong reads, writes, fuas, flushes, discards, nowaits, agains;
-extern atomic_ulong kept_bytes, stale_for_a_moment, operations;
-
-/* A file of a hostile's, in which it keeps the blocks that the image had */
-struct donor {
-	int fd;
-	uint32_t id;
-	uint32_t gen[DONOR_BLOCKS];
-};
+extern atomic_ulong stale_for_a_moment, operations;
 
 struct hostile {
 	unsigned int id;
 	struct rng r;
 	struct task *task;
-	struct donor donor;
+	struct donor donor;	/* keeps the blocks that the image had */
 	int copy;	/* a file for copies, dedupe's source */
 	uint8_t *buf, *other;
 };
@@ -84,32 +71,22 @@ struct task *task_new(const char *name, unsigned int id);
 void *watchdog_thread(void *arg);
 
 /* device.c */
-__attribute__((noreturn))
-void fail_sector(const char *who, const void *buf, uint64_t sector,
-		 uint32_t from, uint32_t to);
 /* Nobody writes to it until it is released. */
 void chunk_take(uint32_t chunk);
 void *io_thread(void *arg);
 void *sacrifice_thread(void *arg);
-void prepare_image(uint8_t *buf);
-void last_look(const char *path, uint8_t *buf);
 
 /* vulture.c */
-void donor_write(struct hostile *h, uint32_t first, uint32_t nr);
-void donor_check(struct hostile *h, uint32_t first, uint32_t nr);
 void *vulture_thread(void *arg);
 
 /* operations.c */
 extern const struct op ops[OPS];
 void linger(struct hostile *h);
 int open_image(struct hostile *h, int flags);
-void sample(uint32_t *to, _Atomic uint32_t *from, uint64_t pos, size_t len);
 /* A part of the protected range, in blocks */
 void pick(struct hostile *h, uint64_t *pos, size_t *len, uint32_t most);
 /* A part of what lies behind @from, in blocks */
 uint64_t pick_sacrificed(struct hostile *h, size_t *len, uint64_t from);
-unsigned int pick_op(struct rng *r, unsigned int mask);
-unsigned int parse_ops(char *list);
 unsigned int ops_here(void);
 void *hostile_thread(void *arg);
 void report_operations(void);
