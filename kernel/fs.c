@@ -146,6 +146,18 @@ bool floop_fs_is_required(struct floop_image *image)
 	       rules.mem_mask > image->rules.mem_mask;
 }
 
+/*
+ * Does the file system break layout leases where docs/safety.md relies on it?
+ * In a kernel that no NFS server can hand out block layouts of
+ * (CONFIG_EXPORTFS_BLOCK_OPS), xfs_break_leased_layouts() does nothing.
+ */
+static bool breaks_layouts(struct floop_image *image)
+{
+	return !floop_fs_is_xfs(file_inode(image->file)) ||
+	       (IS_ENABLED(CONFIG_EXPORTFS_BLOCK_OPS) &&
+		!floop_window_is_open(FLOOP_WINDOW_LAYOUTS));
+}
+
 /**
  * floop_fs_check() - can the image be mapped at all, as things stand?
  * @image: the image
@@ -167,6 +179,8 @@ enum floop_unmapped floop_fs_check(struct floop_image *image)
 					     FLOOP_UNMAPPED_NOT;
 	if (!floop_fs_is_supported(image->file) || !disk)
 		return FLOOP_UNMAPPED_FILE_SYSTEM;
+	if (!breaks_layouts(image))
+		return FLOOP_UNMAPPED_NO_LEASES;
 	if (!image->own_file)
 		return FLOOP_UNMAPPED_OPENED;
 	if (bdev_is_zoned(disk))

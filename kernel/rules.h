@@ -63,6 +63,9 @@ enum floop_rule {
  * @FLOOP_WINDOW_SHORT: no wait: the file system is asked for a block at a time,
  *	as if its I/O was short
  * @FLOOP_WINDOW_PASSES: no wait: a worker leaves its lane after every pass
+ * @FLOOP_WINDOW_STOP: the guard is about to be off, its lease is dropped
+ * @FLOOP_WINDOW_LAYOUTS: no wait: the kernel is treated as one without
+ *	CONFIG_EXPORTFS_BLOCK_OPS
  */
 enum floop_window {
 	FLOOP_WINDOW_RESUME,
@@ -78,6 +81,8 @@ enum floop_window {
 	FLOOP_WINDOW_HOLD,
 	FLOOP_WINDOW_SHORT,
 	FLOOP_WINDOW_PASSES,
+	FLOOP_WINDOW_STOP,
+	FLOOP_WINDOW_LAYOUTS,
 };
 
 #ifdef FLOOP_DEBUG
