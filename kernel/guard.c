@@ -597,14 +597,21 @@ void floop_guard_stop(struct floop_image *image)
 	cancel_delayed_work_sync(&guard->pages_work);
 	cancel_work_sync(&guard->hold_work);
 	floop_fill_stop(image);
-	/* No break comes from here on, but one may have come. */
+	/* The lease brings no break from here on, but one may have come. */
 	floop_lease_drop(image);
 	flush_work(&guard->drain_work);
+	floop_window(FLOOP_WINDOW_STOP);
 
 	mutex_lock(&guard->map.lock);
 	floop_map_clear(&guard->map);
 	mutex_unlock(&guard->map.lock);
 	spin_lock_irq(&guard->lock);
+	/* floop_direct_give_up() breaks the epoch without the lease. */
+	while (guard->state == FLOOP_GUARD_BROKEN) {
+		spin_unlock_irq(&guard->lock);
+		flush_work(&guard->drain_work);
+		spin_lock_irq(&guard->lock);
+	}
 	guard->changes--;
 	guard_enter(image, FLOOP_GUARD_OFF);
 	guard->why_not = FLOOP_UNMAPPED_OFF;
