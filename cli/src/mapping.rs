@@ -35,8 +35,9 @@ const NEVER: [(&str, &str); 4] = [
     ("the image is not on ext4 or xfs", "move it to one of them"),
     (
         "the file needs its file system for every I/O",
-        "is it encrypted, under fs-verity, a swap file, on DAX, or does ext4 \
-         journal its data? make a copy that is not",
+        "is it encrypted, under fs-verity, a swap file, immutable, \
+         append-only, on DAX, or does ext4 journal its data? make a copy that \
+         is not",
     ),
     (
         "the disk can't be mapped to",
@@ -167,7 +168,8 @@ fn too_old(name: &Path) -> Error {
 /// Waits for the mapping to begin. Fails for a reason that lasts, and warns for
 /// one that may pass.
 ///
-/// `name` is the name that the user gave, `otherwise` a hint how to do without.
+/// `name` is the name that the user gave. `otherwise` is a hint how to do
+/// without mapping.
 pub fn wait_for(
     device: Device,
     name: &Path,
@@ -213,8 +215,7 @@ pub fn wait_for(
         ));
     }
     if reason == OFF {
-        let way_out = "someone else turned it off, or there is no memory for \
-                       its map: try again";
+        let way_out = "someone else turned it off: try again";
         return Err(refuse(Exit::Failed, reason, way_out));
     }
     warn(&format!(
