@@ -96,7 +96,7 @@ pub struct Facts {
     pub asked: bool,
 }
 
-/// How to attach an image with the in-tree driver.
+/// How to attach an image, where the module doesn't choose by itself.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The sector size to ask for.
@@ -165,8 +165,8 @@ fn keeps_small_sectors(facts: &Facts, alignment: u32) -> Option<String> {
                 finding.describe()
             ));
         }
-        // What is written to a blank image is portable only with 512-byte
-        // sectors.
+        // A blank image keeps 512-byte sectors: a partition table that is made
+        // in larger ones can't be read in sectors of 512 bytes.
         None if alignment > SECTOR && !facts.asked => {
             return Some(format!(
                 "direct I/O on this image needs {alignment}-byte sectors, and \
@@ -269,7 +269,7 @@ fn in_tree_reason(file: &File, attachment: &Attachment) -> String {
     "it was not asked for".to_owned()
 }
 
-/// Whether to ask the in-tree driver for direct I/O.
+/// Whether to ask the driver for direct I/O.
 pub fn asks(direct: Direct, plan: &Plan) -> bool {
     direct != Direct::Off && plan.obstacle.is_none()
 }

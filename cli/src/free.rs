@@ -78,7 +78,7 @@ pub fn attach(
     Err(Error::new(Exit::Busy, &image.path, cause).hint("try again"))
 }
 
-/// Opens a free device; `None` if it was removed.
+/// Opens a free device; `None` if it was removed or can't be opened just now.
 fn open_node(device: Device, read_only: bool) -> Result<Option<File>> {
     let node = device.node();
     let mut opened = Ok(None);

@@ -195,7 +195,7 @@ pub fn visible(size: u64, offset: u64, size_limit: Option<u64>) -> u64 {
     }
 }
 
-/// A file's content from `offset` on. What can't be read counts as unknown.
+/// A file's content from `offset` on. Unreadable content counts as unknown.
 pub fn content_of(file: &File, offset: u64) -> Vec<Finding> {
     let mut buffer = vec![0; content::SNIFF];
     let mut filled = 0;

@@ -4,7 +4,7 @@
 use std::io;
 use std::process::{Command, ExitStatus, Stdio};
 
-/// Runs a program that reads nothing and says nothing.
+/// Runs a program without input, and drops its output.
 pub fn run_quietly(command: &mut Command) -> io::Result<ExitStatus> {
     command
         .stdin(Stdio::null())

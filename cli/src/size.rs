@@ -55,7 +55,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("'{text}' is too large"))
 }
 
-/// Parses a sector size: a power of two from 512 bytes up.
+/// Parses a sector size: a power of two from 512 bytes to 64 KiB.
 pub fn parse_sector(text: &str) -> Result<u32, String> {
     let size = parse(text)?;
     match u32::try_from(size) {

@@ -21,7 +21,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 pub fn run() -> Result<()> {
     // The name that fuser and ps show.
     let _ = fs::write("/proc/self/comm", "floop-hold");
-    // Don't end with the terminal. Only a session leader can't do this.
+    // Don't end with the terminal. It fails for the leader of a process group
+    // only, as systemd starts it, and that has no terminal.
     let _ = setsid();
     let wrong = || {
         let cause = "hold: standard input is not an attached device";
