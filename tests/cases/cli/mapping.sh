@@ -81,7 +81,7 @@ mapping:        no: $someone_else
 	agrees "$1"
 	exec 5<&-
 	wait_until 20 is_mapped "$1"
-	# One more is begun than broken now.
+	# One more epoch has begun than was broken.
 	local epochs
 	epochs="$(loop_stat "$1" epochs_begun) begun,"
 	epochs+=" $(loop_stat "$1" epochs_broken) broken"
@@ -139,7 +139,7 @@ I/Os:           * mapped, * through the file*"
 	is "list: how much" "$(in_list "$dev")" 75%
 	check "detach" "$FLOOP" detach "$dev"
 
-	# How much of a part is mapped is not known.
+	# A device that shows a part of its image has no percentage.
 	dev=$("$FLOOP" attach --offset 1M "$image")
 	wait_until 20 maps "$dev" $((12 << 20))
 	is "list: of a part of the image" "$(in_list "$dev")" yes
@@ -170,7 +170,7 @@ is "and it is on as before" "$(attr "$dev" loop/mapping)" 1
 check "detach" "$FLOOP" detach "$dev"
 ends_with 6 "floop: $dev: nothing is attached to it; *" set --mapping off "$dev"
 
-# Somebody else may have it open for as long as they like.
+# --mapping on only warns while another process has the image open.
 exec 5<"$MNT/image"
 out=$("$FLOOP" attach --mapping on "$MNT/image" 2>&1 >"$WORK/device")
 dev=$(cat "$WORK/device")

@@ -40,7 +40,7 @@ for fs in ext4 xfs; do
 	check "$fs: all versions are right" ackio check "$dev" "$WORK/state"
 	pattern write -q -s 4 -d "$dev" 8M
 	window 0 BOUNCE
-	check "$fs: before what isn't written" \
+	check "$fs: a write in the middle" \
 		pattern write -q -d -b 20k -s 5 -o 1M "$dev" 1M
 	window 0
 	check "$fs: before it" pattern check -q -d -s 4 "$dev" 1M

@@ -31,7 +31,7 @@ for how in direct buffered; do
 	image=$MNT/image
 	mkimage 24M "$image" >/dev/null
 
-	# Lazy: whoever has it open goes on to the end
+	# A lazy detach: openers can use the device until they close it
 	dev=$(loop_attach "$how" "$image")
 	exec 9<"$dev"
 	writes "$dev"

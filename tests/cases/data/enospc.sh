@@ -98,7 +98,7 @@ for pair in $hows; do
 	check "$fs below is clean" fsck_of "$fs" /dev/mapper/tiny
 done
 
-# Somebody else's quota
+# The image's owner is over quota, not the writer
 make_fs xfs /dev/mapper/tiny
 mkdir -p "$WORK/quota"
 mount_at /dev/mapper/tiny "$WORK/quota" -o uquota

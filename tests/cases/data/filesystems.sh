@@ -52,8 +52,9 @@ for fs in ext4 xfs btrfs f2fs; do
 	unmount "$WORK/$fs"
 done
 mkimage 9M "$WORK/image" >/dev/null
-# holes, but no zeroes: once these were refused, a hole is as well (write zeroes
-# is off), which drops dirty pages
+# tmpfs makes holes, but has no zeroing. Its refusal turns write zeroes off for
+# the device, and the kernel then refuses a hole after it has dropped the dirty
+# pages.
 model "$WORK/image" 0 -D
 model "$WORK/image" 512 -D
 wipefs -qa "$disk"

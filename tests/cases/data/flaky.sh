@@ -25,8 +25,8 @@ dead="0 $size error"
 # a second well, a second ill: reads and writes give EIO
 flaky="0 $size flakey $disk 0 1 1"
 
-# well_again - so is the disk, the file system on it recovers, and the image is
-# attached again: $dev
+# well_again - the disk works again: the file system on it recovers, and the
+# image is attached again: $dev
 well_again() {
 	loopdev detach "$dev"
 	table "$well"
@@ -49,7 +49,7 @@ for fs in ext4 xfs; do
 		dev=$(loop_attach "$how" "$image")
 		pattern write -q -d -s 1 "$dev" 8M
 
-		# Dead: what isn't in memory can't be read, and nothing can be
+		# A dead disk: only cached data can be read, and nothing can be
 		# made durable.
 		drop_caches
 		table "$dead"
@@ -98,8 +98,8 @@ for fs in ext4 xfs; do
 	done
 done
 
-# The disk itself as the image: no file system that shuts itself down, so it
-# goes on and on
+# The disk itself as the image: no file system shuts itself down, so I/O goes on
+# after each error.
 dev=$(loop_attach direct -s 8M /dev/mapper/flaky)
 dd if=/dev/zero of="$dev" bs=1M count=8 oflag=direct conv=fsync status=none
 rm -f "$WORK/state"

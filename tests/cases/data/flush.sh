@@ -72,8 +72,8 @@ for pair in ext4:direct xfs:buffered; do
 			"$n flushes and FUA writes on the disk"
 	done
 
-	# Of all that happened since "begin", the log up to each mark has what
-	# had been made durable, in the image.
+	# Replay the log up to each mark: the image holds all data that was
+	# reported durable by then.
 	dm_snapshot replayed empty replay
 	from=0
 	for step in "synced 1 0 1M" "dsync 2 1M 64k" "buffered 3 2M 64k" \

@@ -8,13 +8,13 @@
 . tests/lib/case.sh
 programs loopdev pattern
 
-# What is mapped is the disk's to merge.
+# Mapped I/O is merged by the disk's driver, not by ours.
 set_mapping 0
 begin_tracing
 echo 1 >"$tracing/events/floop/floop_io_join/enable"
 
-# joined - how many sectors were written as a part of something larger; and no
-# more than 256 KiB at a time
+# joined - the number of sectors in merged writes; fails if one of these is
+# larger than 256 KiB
 joined() {
 	sed -n 's/.* floop_io_join: .* op=1 .*sectors=//p' "$tracing/trace" |
 		awk '$1 > 512 { exit 1 } { n += $1 } END { print n + 0 }'
@@ -23,18 +23,18 @@ joined() {
 for fs in ext4 xfs; do
 	on_disk "$fs"
 	for how in direct buffered; do
-		# With that bit more, a block of the device's page cache is 1
-		# KiB, and so is what is written.
+		# The device's size is no multiple of 2 KiB, so the blocks of
+		# its page cache have 1 KiB, and so have its writes.
 		truncate -s 4097K "$MNT/image"
 		dev=$(loop_attach "$how" "$MNT/image")
 		echo >"$tracing/trace"
 		pattern write -q -s 1 "$dev" 4M
 		n=$(joined)
 		[ "$n" -ge 4096 ] ||
-			fail "$fs, $how: of 8192 sectors $n were joined"
+			fail "$fs, $how: of 8192 sectors $n were merged"
 		loopdev detach "$dev"
 		drop_caches
-		is "$fs, $how: $n of 8192 sectors joined; the image" \
+		is "$fs, $how: $n of 8192 sectors merged; the image" \
 			"$(pattern check -q -s 1 "$MNT/image" 4M &&
 			echo right)" right
 		rm "$MNT/image"
@@ -82,7 +82,7 @@ for how in direct buffered; do
 	is "$how: a bad page: writing" "$status" 3
 	matches "$how: a bad page: writing" "$out" "EIO *"
 	[ "$(joined)" -ge 2048 ] ||
-		fail "$how: of 4096 sectors in order $(joined) were joined"
+		fail "$how: of 4096 sectors in order $(joined) were merged"
 	loopdev detach "$dev"
 	drop_caches
 	is "$how: before the bad page" \

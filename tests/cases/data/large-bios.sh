@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # shows: Bios of 512 bytes, of 256 vectors and one more, and of 1 GiB are
-#   written where they belong and read back right, as are six of 832 MiB in one
-#   submission, more than 4 GiB together. They are mapped, and through the file:
-#   from ext4 on stable, from xfs on lts.
+#   written where they belong and read back right, mapped and through the file.
+#   So are six of 832 MiB in one submission, more than 4 GiB together, through
+#   the file. The image is on ext4 on stable, on xfs on lts.
 # modes: side-by-side
 # disks: nvme:12G
 # memory: 6G
@@ -42,7 +42,7 @@ on_disk "$fs"
 truncate -s 5G "$MNT/image"
 set_mapping 0
 dev=$(attach "$MNT/image")
-# io_uring may do the first again by itself: five are more than 4 GiB, too
+# io_uring may submit the first one by itself: five are more than 4 GiB, too
 check "$fs: six writes" bigio write "$dev" 0 832M 6 1
 check "$fs: the device has them" bigio check "$dev" 0 832M 6 1
 detach "$dev"

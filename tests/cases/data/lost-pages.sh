@@ -24,7 +24,7 @@ for mapping in 0 1; do
 	udev_settle
 	check "$dev: a buffered write" pattern write -d -n -q -s 2 "$dev" 1M
 	table error
-	# Whether that says so is its own affair
+	# LOOP_SET_DIRECT_IO may report the error or not
 	loopdev direct "$dev" 1 || true
 	[ "$mapping" = 0 ] || sleep 1
 	table linear "$(the_disk 1)" 0

@@ -8,15 +8,15 @@
 . tests/lib/case.sh
 programs loopdev nowait pattern
 
-# What udev has read is in the device's page cache, where writes that may not
-# wait are sent away by the kernel.
+# Drop the pages that udev has read: the kernel refuses a write that may not
+# wait where the device's page cache has pages.
 uncached() {
 	udev_settle
 	blockdev --flushbufs "$1"
 }
 
-# On PREEMPT_RT a waiter for a spinlock sleeps. To sleep for the disk would be
-# to sleep in every submission.
+# On PREEMPT_RT a waiter for a spinlock sleeps, so a few sleeps are no fault. A
+# driver that waited for the disk would sleep in every submission.
 most=0
 [[ $(uname -v) != *PREEMPT_RT* ]] || most='?'
 

@@ -46,7 +46,7 @@ for fs in ext4 xfs; do
 		window 0
 		check "$what: before it" pattern check -q -d -s 1 "$dev" 1M
 		check "$what: between" pattern check -q -d -s 3 -o 1M "$dev" 2M
-		check "$what: and" pattern check -q -d -s 1 -o 3M "$dev" 1M
+		check "$what: after" pattern check -q -d -s 1 -o 3M "$dev" 1M
 		check "$what: of the page cache" \
 			pattern check -q -d -s 4 -o 4M "$dev" 2M
 		rm -f "$WORK/state"

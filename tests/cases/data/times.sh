@@ -54,7 +54,8 @@ for fs in ext4 xfs; do
 	echo "ok: $fs: mapped: a flush"
 	loopdev detach "$dev"
 
-	# Frozen, it keeps its times, and is not forgotten
+	# A frozen file system keeps the old times, and the flush after the
+	# thaw sets the new ones
 	begin
 	write_mapped
 	check "$fs: freeze" fsfreeze -f "$MNT"

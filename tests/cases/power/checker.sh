@@ -11,7 +11,7 @@
 power_disks
 
 # Without barriers the file system below flushes nothing: as if the driver
-# swallowed FLUSH. Its own look at a mark must find that files are missing.
+# swallowed FLUSH. The check at a mark must find that files are missing.
 power_run ext4 ext4 direct 4 1 -o nobarrier
 power_check ext4 ext4 direct 1 8
 [ "$bad" -gt 0 ] || fail "flushes that never reach the disk go unnoticed"

@@ -11,7 +11,7 @@
 seed
 power_disks
 stacks="ext4:direct:ext4 xfs:direct:xfs ext4:buffered:xfs"
-# what differs between kernels is less than that
+# one stack will do there: the kernels differ little in this
 [ "$KERNEL" != lts ] || stacks=xfs:direct:ext4
 for ((n = 0; n < $(more 1); n++)); do
 	for stack in $stacks; do

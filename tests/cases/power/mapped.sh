@@ -9,8 +9,8 @@
 . tests/lib/guard.sh
 . tests/lib/power.sh
 
-# Who opens the image ends the map, and it comes back. A discard takes blocks
-# out of it, which a later write allocates anew.
+# An opener of the image ends the epoch, and another epoch begins. A discard
+# removes blocks from the map, and a later write allocates new ones.
 power_meanwhile() {
 	trap exit TERM # after fstrim, which keeps the file system busy
 	while :; do

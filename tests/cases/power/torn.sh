@@ -14,8 +14,8 @@ for ((n = 0; n < $(more 1); n++)); do
 	for stack in xfs:direct:ext4 ext4:direct:xfs; do
 		IFS=: read -r below how above <<<"$stack"
 		power_run "$below" "$above" "$how" 3 $((SEED + n))
-		# What is torn at one point must not be there at the next one:
-		# each begins from the start.
+		# Writes that are torn at one point must not stay for the next
+		# one: each point is replayed from the start.
 		power_points 3 >"$WORK/torn"
 		while read -r to kind mark; do
 			dm_snapshot torn base written

@@ -4,9 +4,9 @@
 #   another image, another size, status, direct I/O, mapping off and on, sysfs,
 #   last close, autoclear, removal, all that breaks a lease, and I/O. It runs as
 #   root, as the nodes' group, as root of a user namespace, without CAP_LEASE
-#   and under an LSM that refuses leases, on ext4 and xfs, with every window of
-#   the debug build wide. Nothing hangs, the kernel reports nothing, and all of
-#   it can be removed.
+#   and under an LSM that refuses leases, on ext4 and xfs, and with most windows
+#   of the debug build open. Nothing hangs, the kernel reports nothing, and all
+#   of it can be removed.
 # modes: side-by-side
 # machines: stable-side-by-side
 # debug: also
@@ -74,8 +74,9 @@ for fs in ext4 xfs; do
 	on "$fs" "$(more 5 60)" 10
 done
 
-# Half of all leases are refused, and each that somebody asks to give back. A
-# kernel without BPF has no such LSM: there the lack of CAP_LEASE has to do.
+# The LSM refuses half of all leases, and every request to drop one that asks
+# it. A kernel without BPF has no such LSM: there the lack of CAP_LEASE has to
+# do.
 mountpoint -q /sys/kernel/security || {
 	mount -t securityfs none /sys/kernel/security 2>/dev/null &&
 		later umount /sys/kernel/security
@@ -93,7 +94,8 @@ fi
 load "${MODULE_FILE%/*}/floop-debug.ko"
 for fs in ext4 xfs; do
 	echo "--- $fs, windows"
-	# All but those that every I/O passes; and those
+	# RESUME, REMAP to DRAIN, and CHANGE; then END and SUBMIT, which every
+	# mapped I/O passes
 	windows 0x17d 20
 	on "$fs" "$(more 3 40)" 3
 	windows 0x82 2

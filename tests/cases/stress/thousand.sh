@@ -9,7 +9,7 @@
 programs many
 
 devices=${DEVICES:-$(more 1000 200)}
-# Most of the time is udev's otherwise: it looks at each device.
+# udev looks at each device, which would take most of the time.
 without_udev
 mkdir "$WORK/images"
 many "$devices" "$WORK/images"
