@@ -12,7 +12,8 @@ programs loopdev adversary
 seed
 
 # By hand: FILESYSTEMS=xfs OPTIONS="-a uncounted -k dedupe,sync" LONG=10
-# What becomes free is to be taken soon: a small file system with little room.
+# A small file system with little room: other files soon get the blocks that the
+# image loses.
 begin() {
 	local options=() leave=$((48 << 20)) free
 	case $1 in

@@ -10,7 +10,7 @@
 . tests/lib/guard.sh
 programs loopdev pattern other keeper
 
-# stays_mapped WHAT COMMAND... - and is of use
+# stays_mapped WHAT COMMAND... - it breaks no epoch, and I/O is mapped after it
 stays_mapped() {
 	local what=$1 before mapped
 	shift
@@ -111,8 +111,8 @@ for fs in ext4 xfs; do
 		dd if=/dev/zero of="$dev" bs=64k count=1 seek=160 oflag=direct
 	detach "$dev"
 	unmount "$MNT"
-	# The mount that was taken away lazily is held by the image's file,
-	# until that is closed: detach doesn't wait for it
+	# The lazily unmounted mount stays until the image's file is released,
+	# which is later if udev is the last to close the device
 	wait_until 20 no_superblock
 	mount -o "$mount_options" /dev/mapper/below "$MNT"
 	check "$fs: what was written after the shutdown is in the file" \

@@ -47,8 +47,8 @@ hold_back() {
 	wait_until 20 grep -q submitted "$WORK/held"
 }
 
-# Others wait no longer than that for a lease that isn't dropped, but not
-# for this one
+# After this time the kernel removes a lease that is still held, but not this
+# one
 sysctl=/proc/sys/fs/lease-break-time
 later sh -c "echo $(<$sysctl) >$sysctl"
 echo 1 >$sysctl
@@ -89,7 +89,7 @@ check "so the device says" pattern check -d -q -s 4 "$dev" 2M
 detach "$dev"
 end_fs
 
-# As soon as this says otherwise, docs/safety.md has to
+# docs/safety.md says so, and has to change when this does
 carve "$disk" plain 400 400
 is "xfs by itself" "$(tests/lib/xfs-atomic.sh /dev/mapper/plain | tail -n 1)" \
 	"another file has been written to"

@@ -17,8 +17,9 @@ swap_off() {
 	swapoff "$disk" 2>/dev/null || true
 }
 
-# refuses WHAT - writes to where seed 1 is, and reads go on; where
-# that is mapped, what udev has read of the disk has gone
+# refuses WHAT - the disk refuses writes by its node and by the device, and
+# reads go on. Waits until the pages that udev has read are dropped and the
+# device is mapped, if it is to be
 refuses() {
 	refused "$1: a write by its node" "*" \
 		dd if=/dev/zero of="$disk" bs=64k seek=512 count=1 \

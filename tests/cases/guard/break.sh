@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: Whoever opens the image, however, breaks the lease and need not wait
-#   for it. Writes in flight go on and none is lost. When the opener is gone the
+# shows: Every way to open the image breaks the lease, and no opener waits for
+#   it. Writes in flight go on and none is lost. When the opener is gone the
 #   image is mapped again.
 # modes: side-by-side
 # machines: stable-side-by-side
@@ -34,7 +34,7 @@ for fs in ext4 xfs; do
 	before=$(broken "$dev")
 	wait_mapped "$dev"
 	check "$fs: stat" stat "$MNT/image"
-	is "$fs: leases broken by who doesn't open it" \
+	is "$fs: leases broken by a stat" \
 		"$(($(broken "$dev") - before))" 0
 	# A delegation is broken by these, too
 	check "$fs: a link" ln "$MNT/image" "$MNT/link"
@@ -42,7 +42,7 @@ for fs in ext4 xfs; do
 	check "$fs: no name" rm "$MNT/other"
 	end_writes "$fs: all that was written is on the device"
 
-	# Mapped, the writes go on where they were
+	# Writes go on while the image is opened and closed
 	wait_mapped "$dev"
 	begin_writes "$dev" 8M -b 16k -t 2
 	mapped=$(ios "$dev" mapped)

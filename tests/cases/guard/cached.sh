@@ -10,8 +10,9 @@
 . tests/lib/guard.sh
 programs loopdev pattern keeper uncounted
 
-# looked_at WHAT SEED COMMAND... - which has the driver read the image's head.
-# Who opens the image reads what was written and flushed after that
+# looked_at WHAT SEED COMMAND... - the command has the driver read the image's
+# head. An opener of the image then reads data that was written and flushed
+# after that
 looked_at() {
 	local what=$1 seed=$2
 	shift 2
@@ -28,7 +29,7 @@ written_to() {
 	[ $(($(ios "$dev" mapped) + $(ios "$dev" file))) -ge "$1" ]
 }
 
-# Its pages may be dropped before the read comes.
+# The pages may be dropped before the read comes.
 a_read_goes_through_file() {
 	local file
 	file=$(ios "$dev" file)
@@ -69,7 +70,7 @@ for fs in ext4 xfs; do
 		check "$fs: read by another" \
 			pattern check -q -b 4k -s "$round" "$image" 64k
 	done
-	# All the time, while it is written to
+	# Read ahead all the time, while the device is written to
 	for round in 1 2; do
 		wait_mapped "$dev"
 		begin_writes "$dev" 512k -b 16k -t 4

@@ -26,15 +26,15 @@ as() {
 	esac
 }
 
-# leases_of FILE - that are on it, as the kernel lists them
+# leases_of FILE - the number of leases on it, by /proc/locks
 leases_of() {
 	local inode
 	inode=$(stat -c %i "$1")
 	grep -cE "(LEASE|DELEG) .*:$inode " /proc/locks || true
 }
 
-# held_up WHO COMMAND... - with the node, by who reads next to nothing from the
-# disk until let_go: $changer
+# held_up WHO COMMAND... - run it as WHO, in a cgroup that reads next to nothing
+# from the disk until let_go: $changer
 held_up() {
 	echo "$number rbps=512" >"$group/io.max"
 	(
@@ -50,9 +50,9 @@ let_go() {
 	echo "$number rbps=max" >"$group/io.max"
 }
 
-# in_the_midst - the old image is closed before LOOP_CHANGE_FD looks for
-# partitions of the new one, and its file is gone when the call returns. In
-# between it has no lease already
+# in_the_midst - LOOP_CHANGE_FD closes the old image, then scans the new one for
+# partitions, and releases the old file as it returns. During the scan the old
+# file has no lease any more
 in_the_midst() {
 	wait_mapped "$dev"
 	[ "$(leases_of "$MNT/0")" -gt 0 ] ||

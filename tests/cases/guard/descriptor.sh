@@ -11,7 +11,8 @@ programs loopdev pattern other keeper
 
 # not_mapped WHAT
 not_mapped() {
-	# The first attempts come 10 ms after attaching and after each other
+	# The first attempt comes 10 ms after attaching, the next ones at
+	# growing intervals: some have failed by now
 	is "$fs: $1: epochs" "$(begun "$dev")" "$epochs"
 	goes_through_file "$fs: $1" "$dev"
 	is "$fs: $1: epochs after that" "$(begun "$dev")" "$epochs"

@@ -28,7 +28,7 @@ refuses() {
 	local before
 	before=$(where)
 	refused "$fs: $1: a discard" "*" blkdiscard -o 1M -l 1M "$dev"
-	# Which may be written instead
+	# The driver may write zeroes instead
 	blkdiscard -z -o 4M -l 1M "$dev" 2>/dev/null || true
 	is "$fs: $1: where it is" "$(where)" "$before"
 }

@@ -19,7 +19,7 @@ for fs in ext4 xfs; do
 			blkdiscard -z -o $((at + 4))M -l 1M "$dev"
 	done
 	check "$fs: what was discarded" cmp -n 8M -i 8M:0 "$dev" /dev/zero
-	# Mapped again without it, for all that is written meanwhile
+	# The rest is mapped again, though writes go on
 	wait_until 30 maps "$dev" $((8 << 20))
 	is "$fs: what is mapped" "$(loop_stat "$dev" mapped_bytes)" $((8 << 20))
 	is "$fs: leases broken by it" "$(broken "$dev")" 0

@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: What a write to a hole has allocated is mapped only once the file
-#   system has made the allocation durable. Before that, a FUA write there would
-#   be lost with the power.
+# shows: Blocks that a write to a hole has allocated are mapped only once the
+#   file system has made the allocation durable. Before that, a FUA write there
+#   would be lost with the power.
 # modes: side-by-side
 . tests/lib/guard.sh
 programs loopdev pattern
 
 for fs in ext4 xfs; do
 	begin_fs "$fs"
-	# xfs does so by itself every 30 seconds
+	# xfs commits by itself every 30 seconds only
 	[ "$fs" = xfs ] || mount -o remount,commit=300 "$MNT"
 	truncate -s 8M "$MNT/image"
 	dev=$(attach "$MNT/image")

@@ -48,7 +48,7 @@ for fs in ext4 xfs; do
 	echo u >/proc/sysrq-trigger
 	wait_until 20 read_only
 
-	# Whether a write is refused is the file system's to say
+	# xfs may refuse the write. ext4 overwrites written blocks
 	if pattern write -d -n -q -b 64k -s 3 "$dev" 64k; then
 		flushed "$fs: read-only: an fsync after a write" \
 			xfs_io -c fsync "$dev"
@@ -68,8 +68,7 @@ for fs in ext4 xfs; do
 done
 
 begin_mapped ext4 64M
-# What is discarded would be a hole, which can only be filled while it is
-# writable
+# No discards: a hole can only be filled while the file system below is writable
 mkfs.btrfs -q -K --mixed -m single -d single "$dev"
 mount_at "$dev" "$WORK/upper" -o nodiscard
 udev_settle

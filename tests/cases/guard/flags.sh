@@ -13,7 +13,8 @@ programs loopdev pattern other keeper
 # <linux/fs.h>: FS_XFLAG_IMMUTABLE, FS_XFLAG_APPEND
 flags=(0x8 0x10)
 
-# writes_on - a write that is said to have been done is there, another isn't
+# writes_on - $content: the seed of the data that has to be there, by whether a
+# write succeeds
 writes_on() {
 	content=1
 	! pattern write -d -q -b 64k -s 2 "$dev" 64k || content=2
@@ -47,7 +48,7 @@ for fs in ext4 xfs; do
 		check "$fs: as it was" pattern write -d -q -s 1 "$dev" 64k
 	done
 
-	# In the midst of writes, which it is nobody's business to have done
+	# In the midst of writes, which may fail
 	wait_mapped "$dev"
 	begin_writes "$dev" 4M -e -b 16k -t 4
 	mapped=$(ios "$dev" mapped)

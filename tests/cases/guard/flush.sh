@@ -46,8 +46,7 @@ flushes_take() {
 for fs in ext4 xfs; do
 	begin_fs "$fs"
 	written "$MNT/image" 8M 1
-	# udev reads the end of the device when it has been written to: that is
-	# not to be a hole
+	# udev reads the end of the device after writes: it must not be a hole
 	pattern write -q -s 1 -o 12M "$MNT/image" 4M
 	dev=$(attach "$MNT/image")
 	wait_mapped "$dev" 12
@@ -92,7 +91,7 @@ for fs in ext4 xfs; do
 		"$(($(ios "$dev" file) - file))" 1
 
 	# The disk's flush doesn't make changes of the file's blocks durable.
-	# Nor is the device looked at meanwhile: that would go through the file
+	# Stop udev: its reads of the hole would go through the file
 	udev_settle
 	udevadm control --stop-exec-queue
 	for zeroes in "" -z; do

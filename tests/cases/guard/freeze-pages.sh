@@ -7,7 +7,7 @@
 # timeout: 240
 . tests/lib/guard.sh
 
-# With room for one worker, one that waits is enough
+# With one worker for the device, it is enough that this one waits
 later load_module "$MODULE_FILE"
 load_module "$MODULE_FILE" hw_queue_depth=1
 programs loopdev pattern uncounted

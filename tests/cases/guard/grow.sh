@@ -9,7 +9,7 @@
 load_debug
 programs loopdev pattern
 
-# write_on OFFSET - blocks in holes, as soon as the device is as large
+# write_on OFFSET - blocks in holes, as soon as the device is large enough
 write_on() {
 	until pattern write -d -n -q -b 4k -k 8m -s 3 -o "$1" "$dev" 1G; do
 		sleep 0.05
@@ -38,7 +38,7 @@ for fs in ext4 xfs; do
 		pattern write -d -q -s 2 -o 32g "$dev" 2M
 	# 256 blocks of 4 KiB are another MiB
 	wait_mapped "$dev" 11
-	# Whose reads of holes go through the file
+	# udev's reads of holes go through the file
 	udev_settle
 	before=$(ios "$dev" file)
 	check "$fs: what is there" pattern check -d -q -s 2 -o 32g "$dev" 2M

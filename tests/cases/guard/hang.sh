@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: While a mapped write hangs in the disk, the image can be opened.
-#   Whoever changes its blocks waits until the write has ended: in
-#   inode_dio_wait(), or on xfs for the invalidate_lock.
+# shows: While a mapped write hangs in the disk, the image can be opened. A
+#   change of its blocks waits until the write has ended: in inode_dio_wait(),
+#   or on xfs for the invalidate_lock.
 # modes: side-by-side
 # machines: lts-side-by-side
 # timeout: 400
@@ -14,7 +14,7 @@ hang() {
 	dmsetup suspend --noflush --nolockfs below
 }
 
-# waits WHAT COMMAND... - that changes where the image's first 64k are
+# waits WHAT COMMAND... - the command changes where the image's first 64k are
 waits() {
 	local what=$1 writer changer mapped
 	shift
@@ -48,7 +48,7 @@ zero() {
 	written "$MNT/image" 8M 1
 }
 
-# A file that has shared blocks isn't mapped any more
+# An image isn't mapped while it shares blocks
 another_image() {
 	detach "$dev"
 	rm -f "$MNT/image" "$MNT/clone"

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: While somebody whom nobody counts is inside a change of the image that
-#   takes long, no epoch begins. The disk's reads take a second each, so a
-#   deduplication into the image holds the inode's lock for several. It finds a
-#   difference and changes nothing, and the image is mapped again afterwards.
+# shows: While an uncounted opener is inside a long change of the image, no
+#   epoch begins. The disk's reads take a second each, so a deduplication into
+#   the image holds the inode's lock for several. It finds a difference and
+#   changes nothing, and the image is mapped again afterwards.
 # modes: side-by-side
 # machines: stable-side-by-side lts-side-by-side
 # timeout: 180
@@ -25,7 +25,7 @@ later reads_take 0
 image=$MNT/image
 written "$image" 8M 1
 written "$MNT/twin" 8M 1
-# So that they differ at the end of the compared range
+# They differ at the end of the compared range
 printf x | dd of="$MNT/twin" bs=1 seek=$((6 * 4096 - 1)) conv=notrunc \
 	status=none
 sync

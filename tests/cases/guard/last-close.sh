@@ -21,7 +21,7 @@ hang_guard() {
 	wait_mapped "$dev"
 	udev_settle
 	dmsetup suspend --noflush --nolockfs below
-	# Without O_TRUNC, and no fsync: pages only
+	# Neither O_TRUNC nor fsync: it only dirties pages
 	check "$fs: another writes to the image" dd if=/dev/zero \
 		of="$MNT/image" bs=64k count=1 conv=notrunc status=none
 	wait_until 30 waits_for_disk
@@ -71,7 +71,7 @@ for fs in ext4 xfs; do
 	wait_until 20 waits_or_is_gone "$holder" wait_closed
 	[ ! -e "/proc/$holder" ] ||
 		fail "$fs: the killed process waits for the disk"
-	echo "ok: $fs: nor does who is killed with the device open"
+	echo "ok: $fs: nor does a process killed with the device open"
 	waits_for_disk || fail "$fs: the guard didn't wait for the disk"
 	wait "$holder" 2>/dev/null || true
 	dmsetup resume below

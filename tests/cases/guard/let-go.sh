@@ -14,12 +14,12 @@ write_mapped() {
 	wait_mapped "$dev"
 	udev_settle
 	pattern write -q -n -d -s 2 "$dev" 1M
-	# Who looks at the device then would hang with its disk.
+	# Otherwise udev would look at it later, and hang with its disk.
 	udev_settle
 }
 
-# release_stranger - another's descriptor is released by a kernel thread, which
-# waits in that for a disk that hangs
+# release_stranger - a kernel thread releases another process's descriptor, and
+# waits for a disk that hangs
 release_stranger() {
 	python3 - <<'END'
 import array, os, socket
@@ -55,7 +55,7 @@ for fs in ext4 xfs; do
 	wait_until 20 waits_or_is_gone "$detacher" cleanup_mnt
 	[ -e "/proc/$detacher" ] ||
 		fail "$fs: detached, and its file system is not unmounted"
-	echo "ok: $fs: who detaches unmounts the file system"
+	echo "ok: $fs: the detaching process unmounts the file system"
 	dmsetup resume below
 	wait "$detacher" || fail "$fs: it was not detached"
 	check "$fs: the disk is free" fsck_of "$fs" /dev/mapper/below
@@ -63,7 +63,7 @@ done
 
 carve "$(the_disk 1)" hangs 700 16
 later dmsetup resume hangs
-# Whose looks at the device would keep the module.
+# udev's looks at the device would keep the module loaded.
 without_udev
 begin_mapped ext4 4M
 later sh -c "lsmod | grep -q '^$MODULE ' || insmod $MODULE_FILE"

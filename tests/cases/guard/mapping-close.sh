@@ -36,7 +36,7 @@ for fs in ext4 xfs; do
 	attached=0
 	end=$((SECONDS + 10))
 	while [ "$SECONDS" -lt "$end" ]; do
-		# It is its own last opener, unless udev looks at it
+		# This process is the last opener, unless udev looks at it
 		if loopdev attach -a -n "$number" "$MNT/image"; then
 			attached=$((attached + 1))
 		fi >/dev/null 2>&1

@@ -13,7 +13,7 @@ programs loopdev pattern other keeper
 for fs in ext4 xfs; do
 	begin_fs "$fs"
 	written "$MNT/image" 32M 1
-	# Little else is free: what the image loses is what the others get
+	# Little else is free: the others get the blocks that the image loses
 	sync
 	free=$(($(stat -f -c '%a * %S' "$MNT") >> 20))
 	check "$fs: a full file system" \

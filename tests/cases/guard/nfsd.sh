@@ -48,8 +48,8 @@ for fs in ext4 xfs; do
 		unmount "$WORK/nfs$version"
 	done
 	detach "$dev"
-	# It has files open for a while after the last use, but not when it has
-	# ended
+	# nfsd keeps files open for a while after their last use, and closes
+	# them when it ends
 	exportfs -u "127.0.0.1:$MNT"
 	rpc.nfsd 0
 	end_fs

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: An image is also a file of an overlay. To open it by its path in the
+# shows: An image is also a file of an overlay. An open by its path in the
 #   overlay breaks the lease, and so does a truncate there without an open.
 #   Nothing is written to blocks that another file has got.
 # modes: side-by-side

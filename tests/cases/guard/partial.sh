@@ -15,7 +15,7 @@ for fs in ext4 xfs; do
 		# Not blkdiscard, which flushes
 		check "$fs: $how" xfs_io -c "$how $((1 << 20 | 1024)) 64k" \
 			"$dev"
-		# Mapped again, but for that
+		# All but that range is mapped again
 		wait_until 20 maps "$dev" $(((8 << 20) - (64 << 10)))
 		mapped=$(ios "$dev" mapped)
 		check "$fs: before it" \
@@ -28,13 +28,13 @@ for fs in ext4 xfs; do
 		check "$fs: a flush" sync "$dev"
 		check "$fs: before it" \
 			pattern check -d -q -b 1024 -s 2 -o 1M "$dev" 1024
-		check "$fs: it" \
+		check "$fs: the range" \
 			cmp -n 64K -i $((1 << 20 | 1024)):0 "$dev" /dev/zero
 		check "$fs: behind it" \
 			pattern check -d -q -b 1024 -s 3 \
 			-o $((1 << 20 | 66560)) "$dev" 1024
 
-		# Nor is there anything left that the next one would begin with
+		# Nor does it leave a page that the next one would start from
 		check "$fs: before it" \
 			pattern write -d -n -q -b 1024 -s 4 -o 1M "$dev" 1024
 		check "$fs: $how, once more" \

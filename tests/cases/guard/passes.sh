@@ -57,8 +57,8 @@ traced() {
 	is "fio $*: through the file system" "$(($(ios "$dev" file) - file))" 0
 }
 
-# same WHAT [PATTERN] - the disk got them as the device did, and all of them are
-# like that
+# same WHAT [PATTERN] - the disk got the bios as the device did, and all of them
+# match the pattern
 same() {
 	seen "$dev" >"$WORK/device"
 	seen "$disk" >"$WORK/disk"

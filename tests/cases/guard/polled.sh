@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: A read of a mapped device that is to be polled for, and is not, holds
-#   up nobody: neither a change of the image's blocks, nor a discard, nor the
-#   end of mapping.
+# shows: A read of a mapped device that asks to be polled for, and that nobody
+#   polls for, holds up neither a change of the image's blocks, nor a discard,
+#   nor the end of mapping.
 # modes: side-by-side
 # timeout: 240
 . tests/lib/guard.sh
@@ -12,7 +12,8 @@ disk=$(the_disk 1)
 name=${disk#/dev/}
 
 poll_queues "$disk"
-# Then it looks for itself what has ended: not in the time of this case
+# After this time the disk's driver looks for ended I/O by itself: not during
+# this case
 echo 3600000 >"/sys/block/$name/queue/io_timeout"
 
 is_gone() {

@@ -9,8 +9,8 @@
 . tests/lib/guard.sh
 programs loopdev pattern
 
-# What a fill may take; the image has thirty times as many chunks of 4 MiB, and
-# more
+# The most seeks that a fill may take. The image has more than thirty times as
+# many chunks of 4 MiB.
 most=500
 
 begin_tracing
@@ -33,7 +33,7 @@ few() {
 	echo "ok: $fs: $1: asked for data $n times"
 }
 
-# Of 1 MiB each, and nothing between them
+# written_places PATH - four pieces of 1 MiB, far apart
 written_places() {
 	local gib
 	for gib in 0 $((size / 3)) $((size / 2)) $((size - 1)); do

@@ -29,7 +29,7 @@ for fs in ext4 xfs; do
 		is "$fs: $dev: leases broken by readers" "$(broken "$dev")" 0
 	done
 
-	check "$fs: who may not wait" other nonblock rw "$MNT/image"
+	check "$fs: a writer that may not wait" other nonblock rw "$MNT/image"
 	for dev in "${devs[@]}"; do
 		wait_mapped "$dev"
 	done

@@ -17,7 +17,7 @@ where() {
 		awk '$1 ~ /^[0-9]+:$/ { print $2, $3, $4, $5 }'
 }
 
-# rebuild - all of them, from the file system's reverse map
+# rebuild - the list of extents, from the file system's reverse map
 rebuild() {
 	xfs_io -x -c "repair -R bmapbtd $inode $generation" "$MNT"
 }

@@ -60,8 +60,7 @@ snapshot() {
 	python3 tests/lib/kmem.py "$image" "$image_size" >"$WORK/image.$1"
 }
 
-# One write says that the file's times are due; from then on nothing is said
-# anew.
+# The first write marks the file's times as due. Later writes find that done.
 pattern write -q -d -n -s 1 "$dev" 64k
 udev_settle
 udevadm control --stop-exec-queue

@@ -37,7 +37,8 @@ works() {
 		check "$what: what was a hole" \
 			pattern check -q -b 3k -s 4 -o "$at" "$MNT/sparse" 96k
 	done
-	check "$what: what is one" cmp -n 400K -i 100K:0 "$MNT/sparse" /dev/zero
+	check "$what: what still is a hole" \
+		cmp -n 400K -i 100K:0 "$MNT/sparse" /dev/zero
 	check "$what: the neighbour" pattern check -q -s 7 "$MNT/neighbour" 2M
 }
 

@@ -31,8 +31,8 @@ waits_in "$changer" xfs_swap_extents ||
 kill -0 "$writer" || fail "the write did not hang"
 dmsetup resume below
 wait "$writer" || fail "the write failed"
-# The image's times are brought up to date meanwhile, and if they are, the
-# exchange is refused
+# The driver may update the image's times meanwhile. Then the exchange is
+# refused
 if wait "$changer" && [ ! -s "$WORK/out" ]; then
 	written=$MNT/donor other=$MNT/image
 else

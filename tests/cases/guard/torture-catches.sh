@@ -40,7 +40,7 @@ round() {
 	torture_begin "$fs" "$disk" "${read_only[@]}"
 	if [ "$rule" != none ]; then
 		echo $((1 << $(number_of "$rule"))) >"$parameter"
-		# The leases that are held were taken by all rules
+		# The lease was taken with all rules in force: take another
 		echo 0 >"/sys/block/${DEV#/dev/}/loop/mapping"
 		echo 1 >"/sys/block/${DEV#/dev/}/loop/mapping"
 	fi

@@ -15,8 +15,8 @@ disk=$(the_disk 1)
 for fs in ext4 xfs; do
 	echo "--- $fs"
 	torture_begin "$fs" "$disk"
-	# An image on xfs that has been reflinked is not mapped again: by most
-	# of what is done there, once is enough.
+	# An image on xfs that shares blocks isn't mapped. After the first of
+	# these operations it would share some for the rest of the time.
 	without=()
 	[ "$fs" = ext4 ] || without=(-K "clone,dedupe,clone-in,copy-range")
 	torture -s "$SEED" -t "$(more 12)" "${without[@]}" "$DEV" "$MNT/image"
@@ -26,7 +26,7 @@ done
 echo "--- xfs, read-only"
 torture_begin xfs "$disk" -r
 torture -s "$SEED" -t "$(more 4)" -r -K clone,dedupe "$DEV" "$MNT/image"
-# From the first of these on it is not mapped any more.
+# From the first clone or deduplication on it isn't mapped any more.
 torture -s "$SEED" -t "$(more 3)" -r -b "$DEV" "$MNT/image"
 torture_end
 fsck_of xfs "$disk"

@@ -8,8 +8,8 @@
 . tests/lib/guard.sh
 programs loopdev pattern
 
-# begin_hanging SEED - a mapped write of the first 64k, of which the disk isn't
-# told anything: $writer
+# begin_hanging SEED - a mapped write of the first 64k that doesn't reach the
+# disk: $writer
 begin_hanging() {
 	local mapped
 	wait_mapped "$dev" 7
@@ -54,7 +54,7 @@ for fs in ext4 xfs; do
 	wait_until 20 waits_or_is_gone "$freezer" .
 	sleep 1
 	still "a freeze" "$freezer"
-	# For the writers, before it writes anything back itself
+	# It waits for the writers, before it writes anything back itself
 	matches "$fs: where it waits" "$(head -n 1 "/proc/$freezer/stack")" \
 		"*@(freeze_super|percpu_down_write|sb_wait_write)*"
 	end_hanging

@@ -103,7 +103,7 @@ flag() {
 	udevadm settle
 	mapped=$(ios "$dev" mapped)
 	is "$fs: +$1 through the descriptor" "$(ask set "$1")" ok
-	# Whether that is refused is the file system's to say
+	# The file system may refuse the write
 	! pattern write -d -q -b 64k -s 2 "$dev" 64k || content=2
 	is "$fs: +$1: I/O that was mapped" $(($(ios "$dev" mapped) - mapped)) 0
 	not_mapped "the file needs its file system"
@@ -135,7 +135,7 @@ flag a
 end_uncounted
 end_fs
 
-# Without delayed allocation, data is journalled where chattr +j asks for it
+# ext4 heeds chattr +j only without delayed allocation
 fs=ext4
 begin_fs $fs -b 4096
 unmount "$MNT"

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # shows: An image without a name stays mapped and keeps its blocks until it is
-#   detached. What exceeds map_memory goes through the file system.
+#   detached. I/O to blocks that map_memory has no room for goes through the
+#   file system.
 # modes: side-by-side
 # machines: stable-side-by-side
 # timeout: 400
@@ -20,7 +21,7 @@ for fs in ext4 xfs; do
 	sync
 	wait_mapped "$dev"
 	mapped=$(ios "$dev" mapped)
-	check "$fs: writes to what has no name" \
+	check "$fs: writes to the unlinked image" \
 		pattern write -d -q -b 64k -s 2 "$dev" 8M
 	more_ios "$dev" mapped $((mapped + 100)) ||
 		fail "$fs: they were not mapped"

@@ -99,8 +99,8 @@ for fs in ext4 xfs; do
 	detach "$dev"
 
 	if [ "$fs" = ext4 ]; then
-		# EXT4_IOC_MIGRATE is one half of the latter; without extents
-		# only very small files can go on
+		# chattr +e does the same as EXT4_IOC_MIGRATE. chattr -e takes
+		# only very small files
 		written "$MNT/small" 48k 4
 		dev=$(attach "$MNT/small")
 		breaks "chattr -e" chattr -e "$MNT/small"
@@ -118,14 +118,14 @@ for fs in ext4 xfs; do
 			other swap-boot "$MNT/image"
 		pattern write -d -q -s 2 "$dev" 1M || true
 		check "and back" other swap-boot "$MNT/image"
-		check "what was away was not written to" \
+		check "meanwhile it was not written to" \
 			pattern check -q -s 1 "$MNT/image" 4M
 		wait_mapped "$dev"
 		check "the device has it" pattern check -d -q -s 1 "$dev" 4M
 		detach "$dev"
 
-		# Journalled data, which only without delayed allocation a file
-		# may have
+		# Journalled data: ext4 heeds chattr +j only without delayed
+		# allocation
 		unmount "$MNT"
 		mount -o nodelalloc /dev/mapper/below "$MNT"
 		dev=$(attach "$MNT/image")

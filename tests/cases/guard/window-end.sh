@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: An image is taken off its device (LOOP_CHANGE_FD, LOOP_CLR_FD) while
-#   the disk has done a mapped I/O of it, which was split, but the I/O hasn't
-#   ended. The image stays until it has.
+# shows: After LOOP_CHANGE_FD or LOOP_CLR_FD an image stays until its mapped I/O
+#   has ended: here a split read, which the disk has done and whose end is held
+#   up.
 # modes: side-by-side
 # machines: stable-side-by-side
 # cpus: 2

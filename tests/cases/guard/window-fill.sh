@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: Blocks that the fill has looked up, and that belong to others by the
-#   time that they would be entered, don't enter the map. What a discard
-#   elsewhere keeps from entering does so later. A detach waits for the lookup
-#   of one piece of the image, not of all.
+# shows: Blocks that the fill has looked up don't enter the map if they belong
+#   to another file by then. Blocks that a discard elsewhere keeps out of the
+#   map enter it later. A detach waits for the lookup of one piece of the image,
+#   not of all.
 # timeout: 300
 # modes: side-by-side
 # machines: stable-side-by-side

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # shows: Someone opens and closes the image just before a discard's pause ends.
-#   The image is mapped again, and the device can be detached then and there.
+#   The image is mapped again, and the device can be detached at that moment.
 #   Another discard that begins just then keeps the image from being mapped
 #   until it has ended.
 # modes: side-by-side

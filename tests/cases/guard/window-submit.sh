@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # shows: While a mapped write is on its way to the disk, pages of the image are
-#   read ahead through a descriptor that isn't counted. They are dropped:
-#   whoever opens the image then reads what was written. A process that opens
-#   the image meanwhile and truncates it waits for that write.
+#   read ahead through a descriptor that isn't counted. They are dropped: an
+#   opener of the image then reads what was written. A process that opens the
+#   image meanwhile and truncates it waits for that write.
 # modes: side-by-side
 # cpus: 2
 # module: debug
@@ -12,7 +12,8 @@
 load_debug
 programs loopdev pattern uncounted
 
-# write_in_window SEED - that finds no page of the image, and isn't on the disk
+# write_in_window SEED - a mapped write that has found no page of the image, and
+# hasn't reached the disk
 write_in_window() {
 	wait_mapped "$dev"
 	mapped_before=$(ios "$dev" mapped)
