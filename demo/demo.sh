@@ -18,13 +18,13 @@ in_machine()
 	./vm --disk nvme:2G -- demo/guest.sh "$results"
 }
 
-# load MODULE: that one of ours, or say why not.
+# load MODULE: load our module, or say why that fails.
 load()
 {
 	local why
 	why=$(insmod "$BUILD/native/$(uname -r)/$1.ko" 2>&1) && return
 	die "this kernel does not load $1.ko: $why" \
-		"(make demo without NATIVE=1 needs no such thing)"
+		"(make demo without NATIVE=1 runs in a test machine)"
 }
 
 native()

@@ -16,7 +16,7 @@ stop_ksmbd() {
 	wait_until 20 no_ksmbd
 }
 
-# no_ksmbd - is it gone, but for whoever hasn't waited for it yet?
+# no_ksmbd - is it gone? A zombie counts as gone
 no_ksmbd() {
 	[ -z "$(ps -C ksmbd.mountd -o stat= | sed /^Z/d)" ]
 }

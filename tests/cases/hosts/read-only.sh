@@ -10,7 +10,7 @@
 . tests/lib/hosts.sh
 
 noise "$WORK/noise" 1
-# What can be compressed is
+# Text, which the compressing file systems compress
 seq 1 200000 >>"$WORK/noise"
 truncate -s 2M "$WORK/noise"
 mkdir "$WORK/from"
@@ -30,7 +30,7 @@ read_only() {
 		ram_disk host "$bytes" 512
 		if mounts_on_disk "$host" "$bytes" "$type" "ro,$4" \
 			made "${@:5}"; then
-			# Where names are short and large
+			# Some have short names in capitals
 			read_only_host "$host" "$bytes" "$(glob "$MNT/[iI]*")"
 			unmount "$MNT"
 		fi

@@ -84,7 +84,7 @@ for bytes in $sector_sizes; do
 	done
 done
 
-# An image that is only below, in a file system that is read-only
+# An image in the lower layer only, which is a read-only file system
 mkdir "$WORK/from"
 cp "$WORK/noise" "$WORK/from/image"
 for bytes in $sector_sizes; do

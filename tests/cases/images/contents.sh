@@ -60,7 +60,7 @@ echo secret >"$key"
 mkdir "$WORK/from" "$WORK/in" "$WORK/images" "$WORK/seen"
 echo hello >"$WORK/from/hello"
 
-# Most of the time is udev's otherwise: it looks at each device.
+# udev looks at each device, which would take most of the time.
 without_udev
 
 # mount_type KIND - mount's name for it, in $type; empty if it can't be mounted
@@ -115,9 +115,9 @@ make() {
 	luks1) luks_format "$2" --type luks1 ;;
 	luks2) luks_format "$2" --type luks2 --pbkdf pbkdf2 \
 		--sector-size "$3" ;;
-	# It knows the kinds of disks by name, and not this one.
+	# LVM knows the kinds of disks by name, and not this one.
 	lvm) pvcreate -q -y --config 'devices/types=["nullb",16]' "$2" ;;
-	# It begins after the old content, which stays.
+	# The array begins after the old content, which stays.
 	md-on-ext4)
 		mkfs.ext4 -q -F -b 4096 "$2"
 		make md "$2" "$3"
@@ -145,7 +145,7 @@ make() {
 		;;
 	erofs) from_file mkfs.erofs --quiet "$WORK/made" "$WORK/from" ;;
 	esac
-	# A writable one holds a file.
+	# A writable file system gets a file.
 	mount_type "$1"
 	case $type in
 	'' | iso9660 | squashfs | erofs) ;;
@@ -176,7 +176,7 @@ reading() {
 				"$(<"${part%/*}/size") at $(<"${part%/*}/start")"
 	done
 	mount_type "$1"
-	# Or it writes to its log.
+	# Otherwise xfs writes to its log.
 	[ "$type" != xfs ] || mode=ro,norecovery
 	if [ -n "$type" ]; then
 		if mount -i -t "$type" -o "$mode" "$2" \
@@ -225,8 +225,8 @@ attach_by() {
 }
 
 # looks HOW KIND NAME DEVICE - its sectors are fine, and it is read as on a disk
-# of 512, or, in larger ones, as it was made. That is read once a disk and
-# driver
+# of 512, or, in larger ones, as it was made. It is read once for each disk,
+# driver and sector size
 looks() {
 	local what="$3 on $disk, $state, by $1" wanted=512
 	local driver=${4#/dev/} sectors direct seen
@@ -241,13 +241,13 @@ looks() {
 		reading "$2" "$4" >"$seen"
 		diff -u --label "on a disk ($wanted)" --label "here" \
 			"$WORK/seen/$3.$wanted" "$seen" ||
-			fail "$what: in sectors of $sectors it isn't read so"
+			fail "$what: in sectors of $sectors it reads differently"
 	fi
 	echo "ok: $what: sectors of $sectors, direct $direct"
 }
 
-# look HOW - at all images of the disk, a few attached at a time: the command
-# looks at all that are when it attaches one
+# look HOW - at all images of the disk, a few attached at a time: an attach by
+# the command looks at every attached device
 look() {
 	local first i devices
 	for ((first = 0; first < ${#names[@]}; first += 6)); do
@@ -264,7 +264,7 @@ look() {
 # same_files FOLDER OTHER - the images are the same in both
 same_files() {
 	python3 - "$1" "$2" "${names[@]}" <<'PYTHON'
-"""Reads what isn't a hole in both: most of an image is."""
+"""Compares the data of both. Most of an image is a hole."""
 import errno
 import os
 import sys

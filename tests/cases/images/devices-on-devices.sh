@@ -21,7 +21,7 @@ is "a device is not its own image" "$(errno attach --device "$free" "$free")" \
 is "one in use is not attached again" \
 	"$(errno attach --device "$first" "$device")" EBUSY
 
-# Read-only devices may change their file: not to one that is on them.
+# LOOP_CHANGE_FD gives a read-only device no image that is on top of it.
 low=$(attach --read-only "$image")
 later detach "$low"
 high=$(attach --read-only "$low")

@@ -60,7 +60,7 @@ device=$(attach /dev/mapper/swapped)
 is "a disk of sectors of 512: direct" "$(dio "$device")" 1
 put "$WORK/noise" 1 4 "$device" oflag=direct
 sync "$device"
-# The data on it is kept.
+# The second one gets the same data.
 dd if="$first" of="$second" bs=1M status=none conv=fsync
 dmsetup reload swapped --table "0 32768 linear $second 0"
 dmsetup suspend swapped

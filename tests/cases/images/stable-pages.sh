@@ -10,13 +10,13 @@
 . tests/lib/images.sh
 programs loopdev
 
-# asks WHAT DEVICE 0|1
+# asks WHAT DEVICE 0|1 - does the device ask for stable pages?
 asks() {
 	is "$1: direct I/O" "$(dio "$2")" 1
 	is "$1: asks for stable pages" "$(attr "$2" queue/stable_writes)" "$3"
 }
 
-# wants WHAT IMAGE 0|1 - a device of this image does
+# wants WHAT IMAGE 0|1 - does a device of this image ask for stable pages?
 wants() {
 	local dev
 	dev=$(attach --direct "$2")

@@ -14,8 +14,8 @@ drop-in)
 	matches "its version" "$(cat /sys/module/loop/version)" "floop *"
 	;;
 side-by-side)
-	# Its numbers are given at load, no node can ask for it; and the in-tree
-	# driver's nodes must not.
+	# It gets its device numbers when it is loaded, so no node can load it,
+	# and the in-tree driver's nodes must not.
 	is "no alias" "$aliases" ""
 	;;
 esac

@@ -10,7 +10,7 @@
 
 parameter=/sys/module/$MODULE/parameters/direct
 
-# direct DEVICE 0|1 - is it, and does everybody say so? Detached afterwards
+# direct DEVICE 0|1 - is it, by sysfs and by its flags? Detaches it
 direct() {
 	local flags
 	is "$what: loop/dio" "$(dio "$1")" "$2"

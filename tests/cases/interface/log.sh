@@ -69,7 +69,7 @@ bad_read_is_told() {
 		grep -q "error, dev ${1#/dev/}, sector 64 "
 }
 
-# disk_fails PREFIX - below the image, which is a disk: ours is mapped
+# disk_fails PREFIX - the disk that is the image; our driver maps it
 disk_fails() {
 	local device mapping
 	dmsetup create fails --table "0 16384 zero"
@@ -83,7 +83,7 @@ disk_fails() {
 	udev_settle
 	[ ! -e "$mapping" ] || wait_until 30 grep -q 1 "${mapping%ing}ed"
 	mark
-	# udev's reads may have been enough for the log, for a while
+	# The log limits the rate of these lines, and udev's reads count, too
 	wait_until 30 bad_read_is_told "$device"
 	told "error, dev ${device#/dev/}, sector 64 "
 	loopctl --prefix "$1" detach "$device"

@@ -25,8 +25,8 @@ load() {
 	wait_until 20 test -e "$CTL"
 }
 
-# Nothing is loaded because udev opens a node that is about to go: it would be
-# the in-tree driver, in our place.
+# Don't let udev load a module by opening a node that is about to go: that would
+# load the in-tree driver in our place.
 loader=$(cat /proc/sys/kernel/modprobe)
 restore_loader() {
 	echo "$loader" >/proc/sys/kernel/modprobe
@@ -108,7 +108,7 @@ for bad in hw_queue_depth=0 hw_queue_depth=-1 hw_queue_depth=x max_part=256 \
 	max_loop=x max_part=x max_loop=2000000; do
 	refused "$bad" "*[Ii]nvalid*" insmod "$MODULE_FILE" "$bad"
 done
-is "refused is not half loaded" "$(glob "/sys/module/$MODULE")" ""
+is "a refused module leaves nothing" "$(glob "/sys/module/$MODULE")" ""
 
 load
 is "as before" "$(cat "/sys/module/$MODULE/parameters/max_loop")" "$at_load"

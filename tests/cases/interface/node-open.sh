@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: To open a dead device node makes the device, where the kernel still
-#   does that.
+# shows: An open of a node without a device makes the device, where the kernel
+#   still does that (CONFIG_BLOCK_LEGACY_AUTOLOAD).
 # machines: lts-side-by-side stable-drop-in
 . tests/lib/case.sh
 

@@ -44,7 +44,7 @@ refused "nor does it look for any" "*Invalid argument*" \
 udev_settle
 check "partx adds them" partx -a "$device"
 is "all three" "$(glob "${device}p?")" "${device}p1 ${device}p2 ${device}p3"
-# It looks at each, and none that is open goes
+# udev opens each of them, and an open partition can't be removed
 udev_settle
 check "partx removes them" partx -d "$device"
 detach "$device"

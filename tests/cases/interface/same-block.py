@@ -123,7 +123,7 @@ def space(d):
 
 @scenario()
 def no_fallocate(d):
-    """discard where the file cannot: memory files that are sealed"""
+    """discard where the file can't do it: sealed memory files"""
     memfd = os.memfd_create("sealed", os.MFD_ALLOW_SEALING)
     d.stack.callback(os.close, memfd)
     os.ftruncate(memfd, SIZE)

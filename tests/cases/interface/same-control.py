@@ -118,7 +118,7 @@ def get_free(d):
 
 @scenario()
 def other_calls(d):
-    """what the control node is not for"""
+    """calls that the control node doesn't serve"""
     c = control(d)
     for label, request in (
         ("LOOP_SET_FD", LOOP_SET_FD),
@@ -155,7 +155,7 @@ def other_calls(d):
 
 @scenario()
 def without_privileges(d):
-    """who has the node open may use it"""
+    """any process that has the node open may use it"""
     c = control(d)
     n = d.number()
     d.see("open", as_nobody(os.open, f"/dev/{d.prefix}-control", os.O_RDONLY))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: Who has a device open, when it is released, cycles, sysfs and uevents
-#   are as with the in-tree driver.
+# shows: Openers, the release of a device, cycles, sysfs and uevents are as with
+#   the in-tree driver.
 # machines: lts-side-by-side stable-drop-in
 import os
 import pathlib
@@ -25,7 +25,7 @@ def gone(device):
 
 @scenario()
 def several_openers(d):
-    """LOOP_CLR_FD with others having the device open: it goes with the last"""
+    """LOOP_CLR_FD while others have the device open: the last close detaches"""
     device = d.bound()
     second = d.reopen(device)
     d.call("clear", device.clr_fd)
@@ -63,7 +63,7 @@ def run_down(d):
 
 @scenario("late-io")
 def dirty_when_cleared(d):
-    """what has not been written back yet when LOOP_CLR_FD comes"""
+    """dirty pages at LOOP_CLR_FD"""
     for label, clear in (("LOOP_CLR_FD", True), ("autoclear", False)):
         device = d.bound(flags=0 if clear else LO_FLAGS_AUTOCLEAR)
         os.pwrite(device.fd, b"last".ljust(4096), 0)
@@ -145,13 +145,13 @@ def cycles(d):
         d.open(other.path, os.O_RDONLY),
     )
     d.see_attrs("another", further, "loop/backing_file")
-    # b is unbound now, and what was on it may be its image no more.
+    # x is being cleared with y on it: y can't be an image any more.
     x, y = d.device(), d.device()
     x.configure(d.open(d.image()))
     y_fd = d.open(x.path)
     y.configure(y_fd)
     d.call("x cleared with y on it", x.clr_fd)
-    d.call("y onto x again", d.device().configure, d.open(y.path))
+    d.call("another device on y", d.device().configure, d.open(y.path))
 
 
 @scenario()
@@ -274,7 +274,7 @@ def sysfs(d):
 
 @scenario("bio-based")
 def limits_on_a_disk(d):
-    """the same with a disk as the image, and with another device as it"""
+    """the queue's limits with a disk or another device as the image"""
     disk = os.environ["DISKS"].split()[0]
     device = d.device()
     device.configure(d.open(disk))
@@ -287,7 +287,7 @@ def limits_on_a_disk(d):
 
 @scenario()
 def uevents(d):
-    """what udev is told, and the disk's sequence number"""
+    """uevents, and the disk's sequence number"""
     events = d.uevents()
     device = d.device()
     d.see_uevents("add", events)
@@ -355,7 +355,7 @@ def partitions(device):
 
 @scenario()
 def partition_uevents(d):
-    """partition scans: at once, later, and when the device is let go"""
+    """partition scans: at once, later, and at the detach"""
     events = d.uevents()
     image = partitioned(d)
     device = d.bound(image=image, flags=LO_FLAGS_PARTSCAN)

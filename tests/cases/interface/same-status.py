@@ -65,7 +65,7 @@ def unbound(d):
 
 @scenario()
 def bound(d):
-    """every ioctl on a device with one"""
+    """every ioctl on an attached device"""
     device = d.bound()
     for label, request, arg in ALL[1:]:
         d.call(label, device.ioctl, request, arg)
@@ -89,7 +89,7 @@ def cleared(d):
 
 @scenario()
 def without_privileges(d):
-    """who may change what, with the device open for reading or for writing"""
+    """what an unprivileged process may do with a device that it has open"""
     for mode in (os.O_RDWR, os.O_RDONLY, os.O_WRONLY):
         where = {os.O_RDWR: "rw", os.O_RDONLY: "ro", os.O_WRONLY: "wo"}[mode]
         device = d.bound(open_flags=os.O_RDWR)
@@ -296,8 +296,8 @@ def set_block_size(d):
 
 @scenario()
 def moved_while_dirty(d):
-    """what is in the device's page cache goes where it was written, not where
-    that is later
+    """dirty pages of the device go to the place that they were written to,
+    not where another offset puts it
     """
     device = d.bound()
     os.pwrite(device.fd, b"dirty".ljust(4096, b"."), 0)
@@ -312,8 +312,8 @@ def moved_while_dirty(d):
 
 @scenario("offset-checked", strict=True)
 def direct_io(d):
-    """LO_FLAGS_DIRECT_IO, O_DIRECT and LOOP_SET_DIRECT_IO where they say what
-    is wanted
+    """LO_FLAGS_DIRECT_IO, O_DIRECT and LOOP_SET_DIRECT_IO, asked for
+    explicitly
     """
     image = d.image()
     for label, flags, open_flags in (

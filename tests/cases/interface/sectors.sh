@@ -9,7 +9,7 @@
 # machines: stable-side-by-side
 . tests/lib/case.sh
 
-# has DEVICE SECTOR-SIZE DIRECT REASON - and lets go of it
+# has DEVICE SECTOR-SIZE DIRECT REASON - and detach it
 has() {
 	is "$what: sectors" "$(attr "$1" queue/logical_block_size)" "$2"
 	is "$what: direct" "$(dio "$1")" "$3"
@@ -18,7 +18,7 @@ has() {
 	detach "$1"
 }
 
-# new - an image of nothing on a disk of sectors of 4096 bytes
+# new [SIZE] - a blank image on the mounted disk
 new() {
 	rm -f "$MNT/image"
 	mkimage "${1-8M}" "$MNT/image"
@@ -66,7 +66,7 @@ image=$(new)
 mkswap -q "$image"
 device=$(attach "$image")
 refused "$what" "*" loopctl block-size "$device" 3000
-# It isn't taken for the user's choice, which would stay
+# It doesn't count as the user's choice, which would stay
 loopctl set-status "$device" --offset 512
 has "$device" 512 0 "offset 512 is not a multiple of 4096"
 what="asked for and not possible"

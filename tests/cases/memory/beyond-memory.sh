@@ -12,8 +12,8 @@
 . tests/lib/case.sh
 programs loopdev pattern
 
-# What generic/590 and generic/361 of fstests met: a disk that is far slower
-# than memory
+# A disk that is far slower than memory, as in a failure of generic/590 and
+# generic/361 of fstests
 disk=$(the_disk 1)
 echo "0 $(sectors "$disk") delay $disk 0 0 $disk 0 20" | dmsetup create slow
 later dm_remove slow

@@ -27,7 +27,7 @@ slow=$!
 pattern check -q -d "$dev" 8M
 kill -0 "$slow" 2>/dev/null ||
 	fail "io.max: 512 KiB at 4 KiB/s were read before 8 MiB without a limit"
-echo "ok: io.max: slows down who it is for"
+echo "ok: io.max: slows down its cgroup"
 echo "$number rbps=max" >"$group/io.max"
 wait "$slow"
 

@@ -72,7 +72,7 @@ echo "buffered: the cgroup is charged $(((after - before) >> 20)) MiB" \
 	fail "the image's page cache is not charged to its writer"
 loopdev detach "$dev"
 
-# A cgroup that did I/O on a device doesn't stay for that when it is removed
+# A removed cgroup is gone, whatever I/O it did on a device
 dying() {
 	awk '
 		$1 == "nr_dying_subsys_memory" { n = $2 }
@@ -93,8 +93,8 @@ wait_until 30 no_more_are_dying
 echo "ok: a cgroup that did I/O is gone when it has been removed"
 loopdev detach "$dev"
 
-# Which cgroup waits. The first is limited to what takes it far longer than the
-# second needs for all of its work.
+# Which cgroup waits. The first one's limit makes its reads take far longer than
+# all work of the second.
 for how in direct buffered; do
 	drop_caches
 	dev=$(loop_attach "$how" "$MNT/image")

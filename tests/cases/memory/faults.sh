@@ -24,7 +24,7 @@ done
 	echo 0 >"$debug/fail_page_alloc/min-order"
 failnth "$MNT/image"
 
-# For all tasks, workers included: here the reserves have to suffice
+# I/O errors, for all tasks
 for how in direct buffered; do
 	dev=$(loop_attach "$how" "$MNT/image")
 	dd if=/dev/zero of="$dev" bs=1M count=4 oflag=direct \
@@ -32,8 +32,8 @@ for how in direct buffered; do
 	rm -f "$WORK/state"
 	ackio run "$dev" 100 1 "$WORK/state"
 
-	# I/O errors, of the device itself and of the disk below: after those
-	# the file system may be read-only
+	# On the device itself, then on the disk below: after those the file
+	# system may be read-only
 	for target in "/sys/block/${dev#/dev/}" \
 		"/sys/block/$(basename "$(the_disk 1)")"; do
 		echo 5 >"$debug/fail_make_request/probability"

@@ -24,7 +24,7 @@ reads() {
 }
 
 said="${dev#/dev/}: io.latency has no effect"
-dmesg | grep -q "$said" && fail "the log says so of no target"
+dmesg | grep -q "$said" && fail "the log says it without a target"
 echo "$number target=1000" >"$group/io.latency"
 reads
 sync "$dev"

@@ -7,7 +7,7 @@
 . tests/lib/case.sh
 programs loopdev
 
-# What the mask is about is the page cache alone.
+# Without mapping: the mask concerns the page cache only.
 set_mapping 0
 begin_tracing
 echo 'comm == "dd"' >"$tracing/events/kmem/mm_page_alloc/filter"
@@ -58,8 +58,7 @@ for fs in ext4 xfs; do
 	for name in image other; do
 		dd if=/dev/zero of="$MNT/$name" bs=1M count=4 status=none
 	done
-	# Or the kernel frees their inodes, when the caches are
-	# dropped.
+	# Otherwise the kernel frees their inodes when the caches are dropped.
 	exec 7<"$MNT/image" 8<"$MNT/other"
 	before=$(asked "$MNT/image")
 	may_wait "before" "$MNT/image"
@@ -84,8 +83,8 @@ for fs in ext4 xfs; do
 
 	dev=$(attach --read-only "$MNT/image")
 	check "$fs: another image" loopdev change "$dev" "$MNT/other"
-	is "$fs: the one that was" "$(asked "$MNT/image")" "$before"
-	may_not "the one that is" "$MNT/other"
+	is "$fs: the old image" "$(asked "$MNT/image")" "$before"
+	may_not "the new image" "$MNT/other"
 	detach "$dev"
 	is "$fs: detached" "$(asked "$MNT/other")" "$before"
 	exec 7<&- 8<&-

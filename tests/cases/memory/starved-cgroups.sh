@@ -36,7 +36,7 @@ let_them() {
 	done
 }
 hogs=()
-# Or they keep the device open.
+# Otherwise they keep the device open.
 end_hogs() {
 	kill -KILL "${hogs[@]}" 2>/dev/null || true
 	wait
