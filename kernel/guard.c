@@ -599,7 +599,6 @@ void floop_guard_stop(struct floop_image *image)
 	floop_fill_stop(image);
 	/* The lease brings no break from here on, but one may have come. */
 	floop_lease_drop(image);
-	flush_work(&guard->drain_work);
 	floop_window(FLOOP_WINDOW_STOP);
 
 	mutex_lock(&guard->map.lock);
@@ -616,6 +615,8 @@ void floop_guard_stop(struct floop_image *image)
 	guard_enter(image, FLOOP_GUARD_OFF);
 	guard->why_not = FLOOP_UNMAPPED_OFF;
 	spin_unlock_irq(&guard->lock);
+	/* It may have changed the state, and not have returned yet. */
+	flush_work(&guard->drain_work);
 	floop_times_sync(image);
 }
 
