@@ -70,8 +70,9 @@ coverage: cli setup
 .PHONY: test-race
 test-race: cli setup
 	machine/debug-kernel.sh race
-	@$(VENV)/pytest tests/cases/stress tests/cases/guard/torture.sh \
-		tests/cases/guard/adversary.sh --kernel race $(ARGS)
+	@LONG=$${LONG:-4} $(VENV)/pytest tests/cases/stress \
+		tests/cases/guard/torture.sh tests/cases/guard/adversary.sh \
+		--kernel race $(ARGS)
 
 # A command without libraries, which rustup's tool chain links itself.
 .PHONY: cli-i386

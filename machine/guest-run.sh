@@ -56,6 +56,15 @@ prepare()
 		modprobe "$driver" || fail "modprobe $driver"
 	done
 	udevadm trigger --action=add --subsystem-match=block
+
+	# Emulated, few accesses are made in the time in which KCSAN looks at
+	# one: look at more of them, for longer. From the boot on it wouldn't
+	# end.
+	local kcsan=/sys/module/kcsan/parameters
+	if [ -e $kcsan ]; then
+		echo 2000 > $kcsan/skip_watch
+		echo 300 > $kcsan/udelay_task
+	fi
 }
 
 if [ -z "$SYSTEMD" ]; then
