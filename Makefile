@@ -22,7 +22,7 @@ setup-host:
 	@machine/host-packages.sh
 	@machine/venv.sh
 
-# The command, with progress shown by cargo itself.
+# The command; cargo shows its own progress.
 .PHONY: cli
 cli: setup-host
 	cargo build --release --manifest-path cli/Cargo.toml
@@ -57,7 +57,7 @@ test-rt: cli setup
 	machine/rt-kernel.sh
 	@$(VENV)/pytest tests/cases --kernel rt $(ARGS)
 
-## coverage: which branches of the I/O paths no test takes (takes long)
+## coverage: list the branches of the I/O paths that no test takes (takes long)
 .PHONY: coverage
 coverage: cli setup
 	machine/debug-kernel.sh coverage
@@ -74,7 +74,7 @@ test-race: cli setup
 		tests/cases/guard/torture.sh tests/cases/guard/adversary.sh \
 		--kernel race $(ARGS)
 
-# A command without libraries, which rustup's tool chain links itself.
+# A static command, which rustup's tool chain can link by itself.
 .PHONY: cli-i386
 cli-i386:
 	rustup -q target add i686-unknown-linux-musl
@@ -89,13 +89,13 @@ test-i386: cli-i386 setup
 	machine/i386-kernel.sh
 	@$(VENV)/pytest tests/cases/interface --kernel i386 $(ARGS)
 
-## test-planted: whether the tests notice the planted bugs (takes hours); ONLY=
+## test-planted: check that the tests notice the planted bugs (hours); ONLY=
 .PHONY: test-planted
 test-planted: cli setup
 	machine/debug-kernel.sh stable
 	@$(VENV)/python tests/planted/run.py $(ARGS) $(ONLY)
 
-# The cases fail where the page says something else, which is mended here.
+# A case that fails because the page differs leaves its results all the same.
 ## hosts-table: write docs/hosts.md's tables from what the test machine finds
 .PHONY: hosts-table
 hosts-table: cli setup
@@ -103,12 +103,12 @@ hosts-table: cli setup
 	@LONG=1 $(VENV)/pytest tests/cases/hosts || true
 	@scripts/hosts-table.py
 
-## model: that the guard's protocol holds, in every state of a model of it
+## model: check every state of a model of the guard's protocol
 .PHONY: model
 model: setup-host
 	@model/check.py $(ARGS)
 
-## lint: what needs neither root nor a guest: clippy, ruff, shellcheck, ...
+## lint: the checks without root and a guest: clippy, ruff, shellcheck, ...
 .PHONY: lint
 lint:
 	@scripts/check.sh lint
@@ -126,17 +126,17 @@ bench: $(if $(NATIVE),setup-host,setup)
 		$(if $(KERNEL),--kernel $(KERNEL)) $(if $(WRITE),--write) \
 		$(if $(NATIVE),--native) $(if $(DISK),--disk $(DISK)) $(ARGS)
 
-## bench-cost: what an I/O costs: the sections of bench that count instructions
+## bench-cost: the sections of bench that count instructions per I/O
 .PHONY: bench-cost
 bench-cost:
 	@$(MAKE) --no-print-directory bench ONLY=cost,cost-ext4,levels
 
-## bench-compare: what changed beyond the noise, from A.json to B.json
+## bench-compare: show changes beyond the noise, from A.json to B.json
 .PHONY: bench-compare
 bench-compare: setup-host
 	@$(VENV)/python bench/compare.py $(filter-out $@,$(MAKECMDGOALS))
 
-# The files that bench-compare is given, which are no targets.
+# bench-compare's arguments are files, not targets.
 ifneq ($(filter bench-compare,$(MAKECMDGOALS)),)
 .PHONY: $(sort $(filter-out bench-compare,$(MAKECMDGOALS)))
 $(sort $(filter-out bench-compare,$(MAKECMDGOALS))): ; @:
@@ -148,12 +148,12 @@ install:
 	PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) \
 		scripts/install.sh install $(if $(DROP_IN),drop-in)
 
-## uninstall: take all of that away
+## uninstall: remove the module and the command
 .PHONY: uninstall
 uninstall:
 	PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) scripts/install.sh uninstall
 
-## clean: all that was built; the guest root and the kernels too
+## clean: remove everything built, the guest roots and the kernels included
 .PHONY: clean
 clean:
 	@bash -c '. scripts/common.sh; as_root rm -rf "$$BUILD"'

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""floop's test machine: what ./vm is the front of."""
+"""floop's test machine; ./vm is its command."""

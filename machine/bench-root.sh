@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Make build/bench.img, the disk image that ./vm --bench boots: the guest root
-# and what the benchmarks compare floop with (rublk, qemu-nbd) and run on it
-# (PostgreSQL, SQLite). An image of its own, so that the tests' doesn't pay for
-# it. Made again when what is installed, or the guest root, changes.
+# Make build/bench.img, the disk image that ./vm --bench boots: the guest root,
+# the peers of the benchmarks (rublk, qemu-nbd), and the programs that they
+# measure (PostgreSQL, SQLite). The tests don't need these, so they have an
+# image without them. It is made again when the recipe below or the guest root
+# changes.
 
 . "$(dirname "$0")/machine.sh"
 . "$PROJECT/machine/roots.sh"
@@ -18,10 +19,10 @@ packages=(
 
 new=$BUILD/bench-root.new
 
-# The newest on crates.io; one that is there already is not built again. Its
-# default feature is for the memory of graphics cards. Built on the host: copy()
-# sees that it runs in the guest root too. Its bindgen reads headers with
-# libclang.
+# Install the newest version on crates.io; cargo builds nothing if it is there
+# already. The default feature is for the memory of graphics cards. bindgen
+# needs libclang to read headers. The build is the host's: copy() checks that
+# the program runs in the guest root, too.
 rublk()
 {
 	if ! installed libclang1; then
@@ -44,7 +45,8 @@ copy()
 	as_root chroot "$new" rublk --version
 }
 
-# The package would make a database, and start it; the benchmark makes its own.
+# Keep the package from making and starting a database: the benchmark makes its
+# own.
 install_packages()
 {
 	as_root unshare --mount --fork bash -euc '

@@ -34,7 +34,7 @@ examples:
                                    driver
   ./vm --disk nvme:4G --disk nvme:1G -- lsblk
   ./vm --systemd --drop-in         a shell on a Debian system with systemd
-  ./vm --icount -- sh bench/one.sh
+  ./vm --icount -- bash -c 'time sha256sum vm'
                                    one CPU whose clock counts instructions
   ./vm                             a shell (ctrl-d leaves it)
 
@@ -67,10 +67,11 @@ def parser():
         "--kernel",
         choices=NAMES,
         default="stable",
-        help="Debian stable's kernel, the newest of its backports (default),"
-        " Debian stable's PREEMPT_RT kernel, which the first run fetches, or,"
-        " built by the first run (takes long), a system of 32 bits, the stable"
-        " kernel with KCSAN, or that with gcov",
+        help="lts: Debian stable's kernel; stable (default): the newest of its"
+        " backports; rt: Debian stable's PREEMPT_RT kernel, which the first run"
+        " fetches. The first run builds the others, which takes long: i386: a"
+        " system of 32 bits; race: the stable kernel with KCSAN; coverage: the"
+        " same with gcov",
     )
     mode = p.add_mutually_exclusive_group()
     mode.add_argument(
@@ -91,9 +92,9 @@ def parser():
         action="append",
         default=[],
         metavar="nvme:SIZE|virtio:SIZE",
-        help="an empty disk, /dev/nvme0n1 or /dev/vda and so on; may be given"
-        " again (serial numbers floop0, floop1, ...: NVMe disks may swap"
-        " names)",
+        help="an empty disk, /dev/nvme0n1 or /dev/vda and so on; may be"
+        " repeated. NVMe disks may swap names: their serial numbers are floop0,"
+        " floop1, ... in the order given",
     )
     p.add_argument(
         "--icount",
@@ -124,7 +125,7 @@ def parser():
         action="append",
         default=[],
         metavar="DIR",
-        help="a further folder",
+        help="a further folder that is writable, at the same path",
     )
     p.add_argument(
         "--timeout",
@@ -134,7 +135,7 @@ def parser():
         help="end the machine after that time (default 3600)",
     )
     p.add_argument(
-        "command", nargs="*", metavar="COMMAND", help="none: a shell"
+        "command", nargs="*", metavar="COMMAND", help="default: a shell"
     )
     return p
 

@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Usage: debug-kernel.sh lts|stable|race|coverage. Build a kernel that finds
-# what Debian's can't, from Debian's linux-source, inside the guest root, into
-# build/debug-kernel/NAME; once. lts and stable are those series with KASAN,
-# lockdep and more, race is the stable one with KCSAN, and coverage the stable
-# one with gcov. Takes long, and gives way to everything else on the machine.
+# Usage: debug-kernel.sh lts|stable|race|coverage. Build a kernel with more
+# checks than Debian's, from Debian's linux-source, inside the guest root, into
+# build/debug-kernel/NAME; again only when its options change. lts and stable
+# are those series with KASAN, lockdep and more, race is the stable one with
+# KCSAN, and coverage the stable one with gcov. Takes long, at the lowest
+# priority.
 
 . "$(dirname "$0")/machine.sh"
 . "$PROJECT/machine/kernels.sh"

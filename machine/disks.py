@@ -17,7 +17,7 @@ def memory_bytes(text):
 
 
 def available_memory(folder):
-    """The bytes that files in a folder of a tmpfs can take; 0: no tmpfs."""
+    """The bytes that files in a tmpfs can take; 0 if it isn't mounted."""
     if not os.path.ismount(folder) or not os.access(folder, os.W_OK):
         return 0
     with open("/proc/meminfo") as file:
@@ -27,7 +27,7 @@ def available_memory(folder):
 
 
 def remove_orphans():
-    """Remove what machines that were killed have left in shared memory."""
+    """Remove the disks of killed machines from shared memory."""
     for old in SHARED_MEMORY.glob(f"{SHARED_PREFIX}*"):
         owner = old.name.removeprefix(SHARED_PREFIX).split("-")[0]
         if not Path(f"/proc/{owner}").exists():
@@ -37,8 +37,8 @@ def remove_orphans():
 def disk_folder(disks, memory, otherwise):
     """The folder for the disks: in memory if they and the guest fit there.
 
-    On a busy host's disk a discard has taken longer than the 30 seconds that
-    NVMe gives it: what is in the host's page cache is written first.
+    A discard writes the file's dirty pages back first. On a busy host's disk
+    that has taken longer than the 30 seconds that the NVMe driver waits.
     """
     remove_orphans()
     size = sum(size for _, size in disks) + memory_bytes(memory)
@@ -49,7 +49,7 @@ def disk_folder(disks, memory, otherwise):
 
 
 def make_disks(disks, folder):
-    """Make the disks in a folder; QEMU's arguments for them."""
+    """Make the disks in a folder; returns QEMU's arguments for them."""
     qemu = []
     for i, (kind, size) in enumerate(disks):
         path = folder / f"disk{i}"

@@ -27,7 +27,7 @@ while IFS= read -r dir; do
 	share=$((share + 1))
 done <<< "$RW"
 
-# Unless MODULE replaces it, updates/loop.ko is the in-tree driver.
+# updates/loop.ko is the in-tree driver, unless MODULE replaces it.
 [ -z "$MODULE" ] || cp "$MODULE" "/lib/modules/$(uname -r)/updates/"
 mkdir -p /etc/udev/rules.d
 cp "$PROJECT/cli/60-floop.rules" /etc/udev/rules.d/

@@ -1,14 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Usage: guest-root-files.sh ROOT. What is changed in the guest root after the
-# packages are installed, almost all of it to boot fast under emulation.
+# Usage: guest-root-files.sh ROOT. Change the guest root after the packages are
+# installed, mostly to make it boot fast under emulation.
 
 set -euo pipefail
 root=$1
 
-# guest-run.sh starts udevd, and coldplugs only what a test needs. virtme-ng,
-# where it finds udevd, sends an event for each of some hundred devices that
-# nobody uses.
+# guest-run.sh starts udevd, and coldplugs only block devices. Hide udevd from
+# virtme-ng, which would coldplug a hundred devices that nobody uses.
 mkdir -p "$root/usr/lib/floop"
 cp -P "$root/usr/bin/udevadm" "$root/usr/lib/floop/systemd-udevd"
 rm -f "$root/usr/lib/systemd/systemd-udevd"

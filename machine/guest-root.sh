@@ -3,8 +3,8 @@
 # Make build/root, the guest's Debian root folder, with both kernels and their
 # headers in it, and build/root.img, the same as a disk image to boot from.
 # Kernels come by meta-package: the one of the stable suite ("lts") first, then
-# the one of its backports ("stable"). Made again only when what is installed
-# changes; whatever was made keeps working when the archive moves on.
+# the one of its backports ("stable"). Both are made again only when the recipe
+# below changes, not when Debian's archive does.
 
 . "$(dirname "$0")/machine.sh"
 . "$PROJECT/machine/roots.sh"
@@ -14,7 +14,7 @@ suite=trixie
 pockets=(updates security backports)
 packages=(
 	linux-image-amd64 linux-headers-amd64
-	# the compiler for the module, and what `make check` runs
+	# the compiler for the module, and the programs of `make check`
 	gcc libc6-dev make sparse perl-base xz-utils bc bison flex libelf-dev
 	libssl-dev libelf1t64
 	# the system
@@ -26,7 +26,7 @@ packages=(
 	fuse3 bindfs gdisk parted
 	xfsprogs libaio-dev liburing-dev nbd-client
 	nfs-kernel-server
-	# what the cases in hosts/, and images/contents.sh, make
+	# programs that make the images and hosts of hosts/ and images/contents
 	bcache-tools cryptsetup-bin diod erofs-utils exfatprogs genisoimage
 	genromfs gfs2-utils jfsutils ksmbd-tools libfuse3-dev lvm2 mdadm
 	nilfs-tools ntfs-3g

@@ -1,17 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Runs inside the guest, started by virtme-ng's init or by systemd. Usage:
-# guest-run.sh RUN, RUN being the folder that ./vm made for this run: it holds
-# `config` (what to set up) and `command` (what to run), and gets `status` (the
-# exit status of the command, or the word "failed" and why it could not be
-# started).
+# Usage: guest-run.sh RUN. Runs inside the guest, started by virtme-ng's init or
+# by systemd. RUN is the folder that ./vm made for this run: it holds `config`
+# (what to set up) and `command` (what to run), and gets `status` (the exit
+# status of the command, or the word "failed" and why it could not be started).
 
 run=$1
 # PROJECT RW DRIVERS MODULES MODULE SHELL_RUN SYSTEMD
 # shellcheck source=/dev/null
 . "$run/config"
 
-# The exit status of a command that asks for a reboot: REBOOT of
+# The exit status by which a command asks for a reboot: as REBOOT in
 # tests/guest/run.py
 REBOOT=4
 
@@ -22,17 +21,17 @@ fail()
 	exit 1
 }
 
-# What systemd does where it is init
+# Set up what systemd sets up where it is init.
 prepare()
 {
-	# The root disk has the kernels' modules; virtme-ng mounted something
-	# slower over them.
+	# The root disk has the kernels' modules: remove virtme-ng's slower
+	# mount over them.
 	mountpoint -q /lib/modules && umount /lib/modules
-	# Those of a kernel that isn't in the guest root are in the project's
+	# A kernel that isn't in the guest root has its modules in the project's
 	# folder.
 	[ -z "$MODULES" ] || ln -s "$MODULES" "/lib/modules/$(uname -r)"
 
-	# A fresh tmpfs on /tmp, with what was mounted below it still there.
+	# A fresh tmpfs on /tmp; shared folders below it stay mounted.
 	mkdir -p /run/floop/tmp
 	mount -t tmpfs -o mode=1777 tmpfs /run/floop/tmp
 	while IFS= read -r dir; do
@@ -46,9 +45,8 @@ prepare()
 	mount --move /run/floop/tmp /tmp
 	mount -t tmpfs -o mode=1777 tmpfs /var/tmp
 
-	# udev, with floop's rules as where it is installed: events for block
-	# devices only to begin with; the daemon sees everything that comes
-	# later.
+	# udev, with floop's rules. Of the devices that are there already, only
+	# block devices get an event.
 	mkdir -p /run/udev/rules.d
 	cp "$PROJECT/cli/60-floop.rules" /run/udev/rules.d/
 	/usr/lib/floop/systemd-udevd --daemon
@@ -73,7 +71,7 @@ elif [ -e "$run/booted" ] && ! rm "$run/reboot"; then
 	fail "the machine rebooted, and was not asked to"
 fi
 touch "$run/booted"
-# Drop-in, systemd's machine has it where modprobe finds it.
+# In the machine with systemd, modprobe finds the drop-in module.
 if [ -n "$SYSTEMD" ] && [ "${MODULE##*/}" = loop.ko ]; then
 	modprobe loop || fail "modprobe loop"
 elif [ -n "$MODULE" ]; then
@@ -100,8 +98,8 @@ if [ -n "$SHELL_RUN" ]; then
 	exit 0
 fi
 
-# The command writes to pipes, as any program expects; two cats bring them to
-# the ports, which take only one writer each.
+# The command writes to pipes, and two cats copy them to the ports: a port can
+# be opened only once.
 for port in /sys/class/virtio-ports/*; do
 	case $(cat "$port/name") in
 	floop.stdout) out=/dev/${port##*/} ;;
@@ -116,8 +114,7 @@ cats="$cats $!"
 setsid bash "$run/command" < /dev/null > /run/floop/stdout 2> /run/floop/stderr
 status=$?
 
-# What the command left running in the background may hold the pipes: do not
-# wait for that.
+# Don't wait for ever: a background process of the command may hold the pipes.
 for _ in {1..20}; do
 	# shellcheck disable=SC2086 # two words
 	kill -0 $cats 2> /dev/null || break

@@ -17,7 +17,7 @@ packages=(
 	mmdebstrap
 	qemu-system-x86
 	shellcheck
-	spin              # looks at every state of model/
+	spin              # checks model/
 	util-linux
 	zstd
 )

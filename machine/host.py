@@ -9,7 +9,7 @@ PROJECT = Path(__file__).resolve().parent.parent
 BUILD = PROJECT / "build"
 ROOT = BUILD / "root"
 
-# The exit statuses of ./vm's own; anything else is the command's.
+# ./vm's own exit statuses; any other is the command's.
 EXIT_SETUP = 122
 EXIT_REPORT = 123
 EXIT_TIMEOUT = 124

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # Build the stable kernel for 32 bits (see configs/i386.config) from Debian's
-# linux-source, inside the guest root, into build/i386; once. Debian has no such
-# kernel of a series that floop is for.
+# linux-source, inside the guest root, into build/i386; again only when its
+# options change. Debian's own kernels for 32 bits are too old for floop.
 
 . "$(dirname "$0")/machine.sh"
 . "$PROJECT/machine/kernels.sh"

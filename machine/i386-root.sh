@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # Make build/i386/root, a guest root of 32 bits, and build/i386.img, the same as
-# a disk image to boot from. Its kernel is i386-kernel.sh's. Made again only
-# when what is installed changes.
+# a disk image to boot from. i386-kernel.sh builds its kernel. Both are made
+# again only when the recipe below changes.
 
 . "$(dirname "$0")/machine.sh"
 . "$PROJECT/machine/roots.sh"
 locked i386-root
 
-# The last one that i386 is a system of its own in
+# Debian's last release that installs on i386
 suite=bookworm
 pockets=()
 packages=(

@@ -13,19 +13,19 @@ NAMES = ("lts", "stable", "rt", "i386", "race", "coverage")
 class Kernel:
     image: Path
     release: str
-    modules: Path | None = None  # None: those in the guest root
+    modules: Path | None = None  # None: in the guest root
     drivers_built_in: bool = False
 
 
 def in_folder(folder, image, modules, **options):
-    """A kernel that a script has put in a folder of build/."""
+    """A kernel in a folder of build/, where a script has put it."""
     release = (folder / "release").read_text().strip()
     image = folder / image.format(release=release)
     return Kernel(image, release, folder / modules / release, **options)
 
 
 def find(name, debug=False):
-    """The kernel of that name, made first if it isn't there."""
+    """The kernel of that name; fetched or built first if it isn't there."""
     if debug or name in ("race", "coverage"):
         script("debug-kernel.sh", name)
         return in_folder(

@@ -1,21 +1,21 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# What the scripts that build a kernel share. To be sourced after machine.sh.
-# Whoever sources it says which kernel: its sources in $source, its options in
-# "${configs[@]}", its architecture in $arch; where to build it, $tree, and
-# where what boots goes, $out.
+# Shared by the scripts that build a kernel. To be sourced after machine.sh. The
+# script sets $source (the kernel's sources), "${configs[@]}" (its options),
+# $arch (its architecture), $tree (where to build it) and $out (where to put the
+# result), and defines configure().
 # shellcheck disable=SC2154
 
-# in_source ARGUMENT...: make in the sources, inside the guest root. It gives
-# way to everything else on the machine.
+# in_source ARGUMENT...: make in the sources, inside the guest root, at the
+# lowest priority.
 in_source()
 {
 	in_root nice -n 19 make -C "$source" O="$tree" ARCH="$arch" \
 		-j"$(nproc)" "$@"
 }
 
-# not_taken: the options that the kernel refused, one a line. They would be
-# missed much later.
+# not_taken: print the options that the kernel's configuration refused, one a
+# line.
 not_taken()
 {
 	grep -hE '^CONFIG.*=[ym]$' "${configs[@]}" |
@@ -32,8 +32,8 @@ collect()
 	printf '%s\n' "$release" > "$out/release"
 }
 
-# build_kernel TITLE: configure it by the script's function of that name, build
-# it (without make's -s, so that the progress shows) and put it in place.
+# build_kernel TITLE: configure the kernel by configure(), build it (without
+# make's -s, so that the progress shows) and put it in place.
 build_kernel()
 {
 	mkdir -p "$tree"

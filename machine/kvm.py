@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Whether KVM boots our kernel. Found out by trying, once a host."""
+"""Does KVM boot our kernel? Tried once for each host and host kernel."""
 
 import argparse
 import contextlib

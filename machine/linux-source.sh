@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Usage: linux-source.sh lts|stable. Fetch Debian's package of the sources of
-# the guest root's kernel of that name, and unpack the archive that is in it to
+# Usage: linux-source.sh lts|stable. Fetch Debian's package with the sources of
+# that kernel of the guest root, and unpack its archive to
 # build/src/KERNEL.tar.xz; again only when the guest root has another version.
-# For checkpatch, docs/safety.md and the debug kernel.
+# For checkpatch, docs/safety.md, and the kernels that are built here.
 
 . "$(dirname "$0")/machine.sh"
 
@@ -22,8 +22,8 @@ version=$(dpkg-query --admindir="$ROOT/var/lib/dpkg" -W -f '${Version}' \
 [ -s "$archive" ] &&
 	[ "$(cat "$archive.version" 2> /dev/null)" = "$version" ] && exit 0
 
-# That very version, or, when the archive has moved on, the newest of the same
-# series.
+# Fetch the same version, or the newest of the series if Debian's archive no
+# longer has that.
 fetch()
 {
 	local folder=$BUILD/src/$kernel.fetch package

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""One run of the machine: its folder, its QEMU, and what comes out of it."""
+"""One run of the machine: its folder, its QEMU, its output and exit status."""
 
 import contextlib
 import os
@@ -27,7 +27,7 @@ from .host import (
     script,
 )
 
-# Seconds that a machine has to end by itself after it hung.
+# Seconds that a machine gets to end by itself after it has reported a hang.
 GRACE = 90
 KERNEL_ARGS = (
     "mitigations=off",
@@ -41,18 +41,18 @@ KERNEL_ARGS = (
     "cryptomgr.notests",
 )
 EMULATED_ARGS = (
-    # An emulated CPU may stand still for long, which is no fault of the
-    # kernel's. The calibration that lpj= replaces fails for the same reason.
+    # An emulated CPU may stand still for long. That is no bad clock and no
+    # stall, and it would spoil the calibration that lpj= replaces.
     "tsc=reliable",
     "lpj=10000000",
     "no5lvl",
     "rcupdate.rcu_cpu_stall_timeout=120",
     "watchdog_thresh=60",
-    # Code that lies elsewhere in every process is translated anew for every
-    # process: with this a fork and exec takes 9 ms, without it 40.
+    # QEMU translates code again for each process that has it at another
+    # address: with this option a fork and exec takes 9 ms, without it 40.
     "norandmaps",
-    # On a busy host the timer may be late for the check at boot, which panics
-    # then.
+    # On a busy host the timer may be late for the check at boot, which then
+    # panics.
     "no_timer_check",
 )
 
@@ -83,7 +83,7 @@ class Machine:
         self.log = BUILD / "logs" / f"vm-{self.folder.name}.log"
         self.process = None
         self.timed_out = False
-        # Seconds after which a machine that has said nothing is given up
+        # Seconds that a machine may take to its first line on the console
         self.silence = None
 
     def close(self):
@@ -153,16 +153,16 @@ class Machine:
         args, root = self.args, self.root
         kernel_args = [*KERNEL_ARGS, *(() if self.kvm else EMULATED_ARGS)]
         if args.kernel == "race":
-            # On two emulated CPUs it doesn't survive what it patches in its
-            # own code for the TSC as a clock (7.3.4: an int3 in ktime_get(),
+            # On two emulated CPUs this kernel doesn't survive patching its own
+            # code to take the TSC as its clock (7.3.4: an int3 in ktime_get(),
             # or a clock that jumps).
             kernel_args.append("clocksource=hpet")
         cpus = str(args.cpus)
         if args.cpus == 1:
-            # QEMU leaves out the guest's memory barriers where there can be
-            # only one CPU, though its disks run beside that CPU (QEMU 7.2,
-            # tcg_gen_mb()): a doorbell is lost, and an I/O never done, once in
-            # 100,000. So there could be a second one.
+            # QEMU leaves out the guest's memory barriers if there can be only
+            # one CPU, though its disks run beside that CPU (QEMU 7.2,
+            # tcg_gen_mb()): once in 100,000 I/Os a doorbell is lost, and the
+            # I/O never ends. So allow a second CPU.
             cpus = "1,maxcpus=2"
             kernel_args.append("possible_cpus=1")
         modules = "none" if self.kernel.drivers_built_in else "auto"
@@ -191,7 +191,7 @@ class Machine:
         ]
 
     def environment(self):
-        """What virtme-ng and machine/qemu are told besides."""
+        """The environment of virtme-ng and machine/qemu."""
         console = f"file,id=console,path={self.log}"
         if not self.args.command:
             console = "stdio,id=console,signal=off,mux=on"
@@ -208,7 +208,7 @@ class Machine:
         return environment
 
     def start(self):
-        """Start QEMU; the sockets at which the command's output arrives."""
+        """Start QEMU; returns the sockets for the command's output."""
         self.write_config()
         listeners = []
         for name in ("stdout", "stderr"):
@@ -231,7 +231,7 @@ class Machine:
         return listeners
 
     def run(self):
-        """Start the machine and bring its output through until it ends."""
+        """Start the machine, and pass its output on until it ends."""
         started = time.monotonic()
         deadline = started + self.args.timeout
         selector = selectors.DefaultSelector()
@@ -255,7 +255,7 @@ class Machine:
 
     @staticmethod
     def drain(selector, timeout=0):
-        """Copy what the guest wrote; False if there was nothing."""
+        """Copy the guest's output; False if there was none."""
         events = selector.select(timeout) if selector.get_map() else []
         if not events and timeout:
             time.sleep(0 if selector.get_map() else timeout)
@@ -278,7 +278,7 @@ class Machine:
         return bool(events)
 
     def result(self):
-        """The exit status of the run; says what is wrong with it."""
+        """The exit status of the run; prints what is wrong with it."""
         status_file = self.folder / "status"
         status = status_file.read_text().strip() if status_file.exists() else ""
         console = self.log.read_text(errors="replace")

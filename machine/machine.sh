@@ -1,15 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# What the scripts of the test machine share beside scripts/common.sh: the guest
-# root and how to run something inside it. To be sourced, not run.
+# Shared by the scripts of the test machine: the guest root, and how to run a
+# command inside it. Sources scripts/common.sh. To be sourced, not run.
 
 . "$(dirname "${BASH_SOURCE[0]}")/../scripts/common.sh"
 
 ROOT=$BUILD/root
 
-# stamp_of NAME...: a checksum of functions and variables of these names, and of
-# standard input. Comments don't count, nor does the project's folder as long as
-# no variable among them has it.
+# stamp_of NAME...: print a checksum of functions and variables of these names,
+# and of standard input. Comments in functions don't count.
 stamp_of()
 {
 	local name
@@ -21,8 +20,8 @@ stamp_of()
 	} | sha256sum
 }
 
-# unpack_source lts|stable FOLDER: that kernel's sources, once they are fetched;
-# all or nothing.
+# unpack_source lts|stable FOLDER: unpack that kernel's sources, which
+# linux-source.sh has fetched. FOLDER exists only if it is complete.
 unpack_source()
 {
 	as_root rm -rf "$2.new"
@@ -37,8 +36,8 @@ kernels()
 	sort -u "$ROOT/floop/lts" "$ROOT/floop/stable"
 }
 
-# fetch_packages FOLDER PACKAGE...: Debian's packages of these names, and what
-# they need that the guest root doesn't have, into that folder of the project.
+# fetch_packages FOLDER PACKAGE...: download Debian's packages of these names,
+# and those that they need and the guest root lacks, to a folder of the project.
 fetch_packages()
 {
 	mkdir -p "$1/partial"

@@ -3,9 +3,10 @@
 # Usage: module.sh KVER floop|loop|debug. Build that module for the guest's
 # kernel KVER (Debian's, its PREEMPT_RT kernel, a debug kernel, or that of 32
 # bits), inside the guest root, into
-# build/modules/KVER/{floop,loop,floop-debug}.ko; "debug" is the one whose guard
-# can be told to break its rules (kernel/rules.h). Only what has changed is
-# compiled, in KVER.build-NAME, where the module stays with debug information.
+# build/modules/KVER/{floop,loop,floop-debug}.ko. "debug" is the debug build,
+# whose guard can be told to break its rules (kernel/rules.h). Only changed
+# files are compiled, in KVER.build-NAME, where the module stays with debug
+# information.
 
 . "$(dirname "$0")/machine.sh"
 
@@ -35,8 +36,7 @@ base=$(cat "${stamps[@]}" | sha256sum)
 stamp=$(cat "${sources[@]}" - <<< "${sources[*]##*/} $base" | sha256sum)
 [ "$(cat "$out/stamp-$name" 2> /dev/null)" = "$stamp" ] && exit 0
 
-# The work folder has the same sources; those that haven't changed keep their
-# times.
+# Copy the sources to the work folder. Unchanged files keep their times there.
 copy()
 {
 	local file
@@ -57,7 +57,7 @@ copy()
 build()
 {
 	copy
-	# GCOV_PROFILE is for the coverage kernel: others have no gcov.
+	# GCOV_PROFILE is for the coverage kernel; others ignore it.
 	in_root make -s -j"$(nproc)" -C "$work" KVER="$kver" KDIR="$headers" \
 		W=1 GCOV_PROFILE=y "$module.ko"
 	in_root strip -g -o "$out/$module.ko.new" "$work/$module.ko"

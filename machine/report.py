@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The judge of a kernel log: which of its lines make a run fail.
+"""Which lines of a kernel log make a run fail.
 
-./vm judges the console of a whole run by it, tests/guest/run.py the log of
-each case.
+./vm checks the console of a whole run, tests/guest/run.py the log of each case.
 """
 
 import re
@@ -26,15 +25,15 @@ REPORT = re.compile(
 )
 # Reports that kernels make without floop: docs/testing.md says how to get them.
 KNOWN = re.compile(r"WARNING: .* at ext4_discard_preallocations\+")
-# KCSAN finds races all over the kernel. Ours are those in a function of our
-# module.
+# KCSAN finds races all over the kernel. Only those in a function of our module
+# count; these are the others.
 OTHERS = re.compile(r"BUG: KCSAN: data-race in (?!.*\[(floop|loop)\])")
 # After one of these the machine can't go on.
 HANG = re.compile(
     r"INFO: task .* blocked|soft lockup|hard LOCKUP|self-detected stall"
     r"|Oops\b|Kernel panic"
 )
-# A line of the console that the kernel wrote. virtme-ng's init writes some that
+# A line of the console that the kernel wrote. Some lines of virtme-ng's init
 # look alike.
 KERNEL_LINE = re.compile(r"^(<\d+>)?\[\s*\d+\.\d+\](?! virtme)")
 
@@ -49,7 +48,7 @@ def find_reports(lines):
         if KNOWN.search(line):
             known = True
         elif REPORT.search(line):
-            # Every warning has this line, a known one too.
+            # Every warning has this line, also a known one.
             if not (known and "Modules linked in:" in line):
                 found.append(number)
             known = False

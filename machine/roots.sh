@@ -1,16 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# What the scripts that make the machine's systems share: Debian in a folder,
-# and a disk image of such a folder. To be sourced after machine.sh.
-# shellcheck disable=SC2154 # whoever sources it says what is installed
+# Shared by the scripts that make the machine's systems: Debian in a folder, and
+# a disk image of such a folder. To be sourced after machine.sh.
+# shellcheck disable=SC2154 # the script says what is installed
 
 mirror=http://deb.debian.org/debian
 security=http://deb.debian.org/debian-security
 
-# debian FOLDER [OPTION]...: install Debian there, with mmdebstrap and these
-# further options of it: the suite $suite, and of it "${pockets[@]}" (updates,
-# security, backports), with "${packages[@]}". Texts and translations are left
-# out.
+# debian FOLDER [OPTION]...: install Debian there by mmdebstrap, with these
+# further options of it: the suite $suite and its "${pockets[@]}" (updates,
+# security, backports), with "${packages[@]}". Documentation and translations
+# are left out.
 debian()
 {
 	local folder=$1 pocket sources=("deb $mirror $suite main")
@@ -34,8 +34,8 @@ debian()
 		"$@" "$suite" "$folder" "${sources[@]}"
 }
 
-# disk_image FOLDER IMAGE LABEL SPARE [OPTION]...: make an ext4 image with what
-# the folder holds and SPARE MiB free, by mke2fs and these options. It is a
+# disk_image FOLDER IMAGE LABEL SPARE [OPTION]...: make an ext4 image of the
+# folder with at least SPARE MiB free, by mke2fs and these options. It is a
 # sparse file.
 disk_image()
 {
@@ -47,8 +47,8 @@ disk_image()
 		-d "$folder" "$image" "$((size * 5 / 4 + spare))M"
 }
 
-# root_image FOLDER IMAGE: the same without a journal: every run writes to a
-# throw-away layer above the image.
+# root_image FOLDER IMAGE: make such an image without a journal, which it
+# doesn't need: every run writes to a throw-away layer above the image.
 root_image()
 {
 	disk_image "$1" "$2" floop-root 1024 -O ^has_journal

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # Fetch Debian's PREEMPT_RT kernel of the LTS series, and its headers, into
-# build/rt; again only when the guest root was made anew. The packages are not
-# installed in the guest root: few runs need them.
+# build/rt; again only when the guest root is a new one. The packages are not
+# installed in the guest root, as few runs need them.
 
 . "$(dirname "$0")/machine.sh"
 locked rt-kernel
@@ -15,7 +15,8 @@ fetch()
 	fetch_packages "$out/fetch" linux-image-rt-amd64 linux-headers-rt-amd64
 }
 
-# kbuild is the guest root's if that has the same version.
+# Use the guest root's kbuild of a version that was not fetched: apt downloads
+# only packages that the guest root lacks.
 unpack()
 {
 	local package release
@@ -30,7 +31,7 @@ unpack()
 		[ -e "$out/lib/${kbuild##*/}" ] ||
 			ln -s "/usr/lib/${kbuild##*/}" "$out/lib/"
 	done
-	# The headers name each other by where they are installed.
+	# The headers' Makefile has the path where they would be installed.
 	sed -i "s|/usr/src/|$out&|" \
 		"$out/usr/src/linux-headers-$release/Makefile"
 	mv "$out/boot/config-$release" "$out/lib/modules/$release/config"

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# All set-up of the test machine, in order; each step does nothing if its work
-# is done already. Usage: setup.sh [--no-module]
+# Usage: setup.sh [--no-module]. Do all set-up of the test machine, in order; a
+# step whose work is done already does nothing. --no-module: leave out the
+# modules and the users' root.
 
 dir=$(dirname "$0")
 . "$dir/machine.sh"

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # Usage: test-programs.sh [i386]. Build the programs of tests/programs inside
-# the guest root, into build/programs/; or inside the one of 32 bits. The cases
-# build what they find missing, but there, emulated, it takes a hundred times as
-# long.
+# the guest root, into build/programs/, or inside the one of 32 bits, into
+# build/i386/programs/. The cases build missing programs themselves, but an
+# emulated machine takes a hundred times as long.
 
 . "$(dirname "$0")/machine.sh"
 

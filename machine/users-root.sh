@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # Make build/users.img, the disk image that ./vm --systemd boots: a Debian
-# system with systemd as init and the programs that use loop devices on users'
-# machines, unchanged. The kernels come from the guest root, so that the module
-# fits. Made again when what is installed, or the guest root, changes.
+# system with systemd as init and, unchanged, the programs that use loop devices
+# on users' machines. The kernels come from the guest root, so that the module
+# fits. The image is made again when the recipe below or the guest root changes.
 
 . "$(dirname "$0")/machine.sh"
 . "$PROJECT/machine/roots.sh"
@@ -36,8 +36,8 @@ bootstrap()
 	debian "$new"
 }
 
-# One target of our own, so that no timer and no getty starts by itself; all
-# services are there and start when a program asks for them.
+# Boot to a target of our own, so that no timer and no getty starts by itself.
+# All services are there, and start when a program asks for them.
 settings()
 {
 	local units=$1/etc/systemd/system
@@ -87,8 +87,9 @@ settings()
 	rm -rf "$1"/var/cache/apt/*.bin "$1"/var/lib/apt/lists/*
 }
 
-# The kernels, with updates/loop.ko where `make install` puts it: it is the
-# in-tree driver's until the machine puts ours there. live-boot's initramfs.
+# Copy the kernels, and make an initramfs with live-boot for each.
+# updates/loop.ko is where `make install` puts ours; it is the in-tree driver
+# until guest-init.sh replaces it.
 install_kernels()
 {
 	local kver modules pids=()
@@ -112,7 +113,7 @@ install_kernels()
 	[ ${#pids[@]} = 1 ] || wait "${pids[1]}"
 }
 
-# The first boot has nothing left to bring up to date.
+# Do now what systemd would do at the first boot after an update.
 up_to_date()
 {
 	chroot "$1" ldconfig
@@ -132,7 +133,7 @@ finish()
 	" finish "$new"
 }
 
-# With a journal, which says at the next boot how the last one ended.
+# With a journal: at the next boot its recovery shows how the last one ended.
 image()
 {
 	disk_image "$new" "$BUILD/users.img.new" floop-users 2048

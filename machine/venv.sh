@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Make build/venv: the Python programs of requirements.txt. Brought up to date
-# when that changes.
+# Make build/venv, with the Python programs of requirements.txt; bring it up to
+# date when that file changes.
 
 . "$(dirname "$0")/../scripts/common.sh"
 locked venv

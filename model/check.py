@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Check the model of the guard's protocol (guard.pml), in every state of it.
+"""Check every state of the model of the guard's protocol (guard.pml).
 
-The model must hold in every setting; and with any one of the guard's rules
-broken, or with a flaw put back that it has found, one of its assertions must
-fail: a model that doesn't notice proves nothing. Prints a line each; exits with
-0 if all of that is so. Names as arguments: only these.
+The model must hold in every setting of HOLDS. In every setting of FAILS a rule
+of the guard is broken, or a flaw is put back, and an assertion must fail: a
+model that doesn't notice proves nothing. Prints a line for each setting. Exit
+status 0: all are as expected. Arguments: the settings to check, default all.
 """
 
 import dataclasses
@@ -19,10 +19,10 @@ import time
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 MODEL = PROJECT / "model" / "guard.pml"
 BUILD = PROJECT / "build" / "model"
-SECONDS = 600  # for one of them; on a busy machine, too
+SECONDS = 600  # for each command, enough on a busy machine
 MEMORY = 2000  # MiB
 
-# Who else is there, while I/O goes on.
+# What goes on beside the I/O.
 OPENERS = "IOS=1 OPENERS=2"
 READER = "IOS=2 OPENERS=1 READS FAILS=1"
 UNSEEN = "IOS=2 OPENERS=0 READERS=2"
@@ -117,7 +117,7 @@ FAILS = {
     "old-todo": f"{STOP} OLD_TODO",
 }
 
-# What each assertion is about, by a word of it as spin gives it back.
+# What each assertion is about, by a word of its text in spin's output.
 ABOUT = {
     "flight": "the block moves while I/O to it is in flight",
     "map==": "I/O goes to where the block was before",
@@ -130,9 +130,9 @@ ABOUT = {
     "users==0": "an epoch begins while there is one",
     "lease": "an epoch without a lease",
     "legal": "the state changes as it must not",
-    "freed": "the image is used when it has been freed",
+    "freed": "the image is used after it is freed",
     "dev_image": "dev->image is used when it is NULL",
-    "todo": "the fill's bitmap is used when it has been freed",
+    "todo": "the fill's bitmap is used after it is freed",
 }
 
 
@@ -173,7 +173,7 @@ def run(folder, *command):
 
 
 def verify(name, defines, fast):
-    """What the search says: "holds", or the first assertion that fails."""
+    """The search's result: "holds", or the first assertion that fails."""
     folder = BUILD / name
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.trail"):
@@ -186,7 +186,7 @@ def verify(name, defines, fast):
         *("cc", "-w", "-O2" if fast else "-O0", "-o", "pan", "pan.c"),
         *("-DSAFETY", "-DCOLLAPSE", f"-DMEMLIM={MEMORY}"),
     )
-    # Without the list of what was not reached.
+    # -n: without the list of unreached states.
     said = run(folder, "./pan", "-n", "-m20000", "-w22")
     (folder / "pan.log").write_text(said)
 

@@ -9,9 +9,6 @@
  * code does after it has dropped the lock is another step: to act on what it
  * has seen, to wait, to look again.
  *
- * In one place the model is ahead of the code: whoever was told to wait for the
- * lease breaks the next one, too (wait_layout()). -DOLD_SHARED is the code.
- *
  * What must hold, however the steps interleave:
  *  - The block never moves while mapped I/O to it is in flight, and no I/O goes
  *    to where the block was before: change(), io().
@@ -39,7 +36,12 @@
  *  - The number of an epoch. same_epoch says whether it is still the one in
  *    which the fill looked.
  *  - The probe of the lease (notices_openers()), leases of others, the time-out
- *    of a lease, signals, and LOCK_TRIES: the inode's lock is tried once.
+ *    of a lease, signals, and LOCK_TRIES: the inode's lock is tried once. Each
+ *    task that was told to wait for the lease is known for good: in the code
+ *    two may share a bit of guard->told, and TOLD_LASTS ends it.
+ *  - A task that only reads under the invalidate_lock at a break
+ *    (floop_hold_work()), and a break by the driver itself
+ *    (floop_direct_give_up()).
  *  - A page is inserted and read in one step, and is clean. What our own change
  *    leaves dirty in the page cache, and two writers of one block, are left
  *    out. A write-back or an invalidation fails where prepare_epoch() and
@@ -52,9 +54,9 @@
  *
  * -DNO_x breaks FLOOP_RULE_x of kernel/rules.h (-DNO_WRITTEN: bmap() returns
  * blocks that are not written). -DOLD_x puts back a flaw that the code had, or
- * that it must not get. -DENDS_ANYHOW doesn't ask whether everything ends,
- * -DIN_FLIGHT not whether I/O goes to where the block was: to see what else
- * fails then. How many there are of each process:
+ * that it must not get. -DENDS_ANYHOW leaves out the check that everything
+ * ends, and -DIN_FLIGHT the check that no I/O goes to where the block was, to
+ * see what else fails. How many there are of each process:
  */
 #ifndef IOS
 #define IOS 2		/* I/Os, all at the same time */
@@ -207,7 +209,7 @@ inline queue_resume() {
 #endif
 }
 
-/* Of old, whoever began an epoch found out that it was broken. */
+/* OLD_RESUME: the task that begins an epoch finds out that it was broken. */
 #ifdef OLD_RESUME
 #define left_alone	(state == BEGINNING)
 #define found_out()	drain_queued = true
@@ -264,7 +266,7 @@ inline change(to) {
 	}
 }
 
-/* The pages go. */
+/* Drop the pages. */
 inline drop() {
 	cached = false;
 	older = 0
@@ -313,8 +315,8 @@ inline guard_break() {
 }
 
 /*
- * lease_noticed(): under flc_lock, of a lease that is there. Whoever isn't
- * counted changes an attribute, or comes to lease_break() next.
+ * lease_noticed(): under flc_lock, while there is a lease. An uncounted task
+ * changes an attribute, or comes to lease_break() next.
  */
 inline notice() {
 	touch();
@@ -383,10 +385,10 @@ inline give_lease_back() {
 
 /*
  * break_layout(inode, true), without the inode's lock. __break_lease() calls
- * lm_break() once, of the lease that is there when it comes. Then it waits:
- * each jiffy, and when the lease goes, it asks whatever lease there is by then
- * whether it conflicts, but doesn't call lm_break() of that. So lease_noticed()
- * has to know who was told to wait.
+ * lm_break() once, of the lease that it finds. Then it waits: each jiffy, and
+ * when the lease is dropped, it checks whether the lease of that moment
+ * conflicts, but doesn't call its lm_break(). So lease_noticed() has to know
+ * the tasks that were told to wait.
  */
 #ifdef OLD_SHARED
 #define was_told	(opens > 0)
@@ -407,7 +409,7 @@ inline wait_layout() {
 	od
 }
 
-/* Changers lock the inode, and check for the lease again under its lock. */
+/* A change locks the inode, and checks for the lease again under its lock. */
 inline lock_and_break_layout() {
 	do
 	:: lock(inode_lock);
@@ -475,7 +477,7 @@ proctype io(byte n) {
 			fi
 		};
 #endif
-		/* place() */
+		/* remap_place() */
 		atomic {
 			if
 			:: map == EMPTY -> goto unmapped
@@ -494,7 +496,7 @@ proctype io(byte n) {
 			fi
 		}
 #endif
-		/* submit() */
+		/* remap_submit() */
 		d_step {
 			assert(!frozen);
 			assert(block == DURABLE);
@@ -515,7 +517,7 @@ proctype io(byte n) {
 #endif
 		}
 #ifdef OLD_CHAIN
-		/* A bio that another one is chained to ends after that one. */
+		/* A chained parent completes after its children. */
 		n != 0 || ended[IOS - 1];
 #endif
 		/* remap_end() */
@@ -528,7 +530,7 @@ proctype io(byte n) {
 			fi
 		}
 #endif
-		/* finish() */
+		/* remap_finish() */
 #if FREEZES && !defined(NO_FREEZE)
 		atomic { touch(); sb_end_write() }
 #endif
@@ -543,7 +545,7 @@ proctype io(byte n) {
 		goto done;
 late:
 #if FREEZES && !defined(NO_FREEZE)
-		/* unprotect() */
+		/* remap_freeze_put() */
 		atomic { touch(); sb_end_write() };
 #endif
 #ifdef OLD_STALE
@@ -568,9 +570,9 @@ file:	skip;
 #endif
 #ifndef READ_ONLY
 	/*
-	 * Through the file system: it allocates, and converts what isn't
-	 * written. On xfs it breaks layouts, but not this:
-	 * floop_worker_serves().
+	 * Through the file system, which allocates, and converts unwritten
+	 * blocks. On xfs it breaks layouts, but our workers' writes end no
+	 * epoch (floop_worker_serves()).
 	 */
 	sb_start_write();
 	atomic {
@@ -611,7 +613,7 @@ end:	do
 #ifndef OLD_LATE
 			live = false;
 #endif
-			/* let_change() */
+			/* floop_hold_release() */
 			pages_held = false;
 			if
 			:: dio_held -> dio--; dio_held = false
@@ -636,7 +638,7 @@ end:	do
 
 #define in_epoch()	(state == MAPPED && same_epoch)
 
-/* fill_work(), batch_enter() */
+/* fill_work(), batch_commit() */
 active proctype fill_work() {
 end:	do
 	:: atomic {
@@ -695,7 +697,7 @@ inline wait_again() {
 	begin_queued = begin_queued || wanted
 }
 
-/* floop_fill_restart(), under map.lock. A detach may have freed the bitmap. */
+/* floop_fill_restart(), under map.lock. A stop may have freed the bitmap. */
 inline fill_again() {
 #ifdef OLD_TODO
 	assert(todo)
@@ -876,7 +878,7 @@ out:		atomic { ok = false; resume_runs = false }
 }
 #endif
 
-/* Takes no lock that a waiter in inode_dio_wait() may hold. */
+/* Takes no lock that a task in inode_dio_wait() may hold. */
 active proctype drain_work() {
 end:	do
 	:: atomic {
@@ -933,8 +935,8 @@ inline end_mapped() {
 
 #if OPENERS
 /*
- * A counted opener: do_dentry_open() counts it, then calls break_lease(). What
- * changes the file's blocks calls inode_dio_wait() under the inode's lock.
+ * A counted opener: do_dentry_open() counts it, then calls break_lease(). A
+ * change of the file's blocks calls inode_dio_wait() under the inode's lock.
  */
 proctype opener() {
 #ifdef XFS
@@ -957,7 +959,7 @@ proctype opener() {
 #else
 	lock(inode_lock);
 #endif
-	/* As fallocate(): others wait for direct I/O first. */
+	/* As in fallocate(); other changes wait for direct I/O first. */
 	lock_pages();
 	dio == 0;
 	change(DURABLE);
@@ -972,9 +974,9 @@ proctype opener() {
 
 #if UNCOUNTED
 /*
- * FIDEDUPERANGE, on xfs, through a descriptor of mode 3 or, of a read-only
- * device's image, one to read: neither counts, and it may be older than the
- * attach.
+ * FIDEDUPERANGE on xfs, through a descriptor that doesn't count and may be
+ * older than the attach: one of mode 3, or one to read if the device is
+ * read-only.
  */
 proctype uncounted() {
 	bool blocked;
@@ -1032,7 +1034,7 @@ proctype atomic_writer() {
 #endif
 
 #if READERS
-/* posix_fadvise(POSIX_FADV_WILLNEED) asks nothing of its descriptor. */
+/* posix_fadvise(POSIX_FADV_WILLNEED) works with a descriptor of any mode. */
 proctype reader() {
 	cached = true;
 	unfinished--
@@ -1048,7 +1050,7 @@ proctype set_flags() {
 #endif
 
 #if DISCARDS
-/* guarded_change(): floop_guard_change_begin() and _end() */
+/* discard_guarded() */
 proctype discard() {
 	bool may = true;
 
@@ -1153,7 +1155,7 @@ inline guard_stop() {
 		end_mapped();
 #endif
 #ifdef OLD_GIVE_BACK
-		/* The caller may not, and nobody looks. */
+		/* vfs_setlease() may refuse, and its result is ignored. */
 		if
 		:: give_lease_back()
 		:: skip
@@ -1236,7 +1238,7 @@ proctype store() {
 out:	unfinished--
 }
 
-/* floop_detach(): the last close. Nobody has the device open. */
+/* floop_detach() at the last close: nobody has the device open. */
 proctype clear() {
 	bool runs;
 
@@ -1258,7 +1260,7 @@ proctype clear() {
 #endif
 
 #ifndef ENDS_ANYHOW
-/* Nothing can go on: has all come to its end? */
+/* No process can go on: has each come to its end? */
 active proctype quiet() {
 	timeout;
 	assert(unfinished == 0);

@@ -1,20 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Hold docs/safety.md against the kernel's sources.
+"""Check docs/safety.md against the kernel's sources.
 
 Derive from the sources of both kernels, by text, every function of ext4 and
 xfs that leads to a change of a file's blocks, of its size, or of the right to
 write it, and every way of the VFS to get there.  Each of them must be named in
 a table of docs/safety.md or, with a reason, in block-changers.toml beside this
-script.  What those two name and neither kernel has is noted, and is no failure.
+script.  A name there that neither kernel has is noted, but is no failure.
 
-The sources are read as the kernel writes them: a definition begins and ends in
-column 0.  A function leads to whatever it names: functions that it calls or
-passes on, tables of operations that it names.  A change is a pattern in a body
-(CHANGES).  From there the script goes up, caller by caller, except where the
-data says "cut", and ends at *entries*: members of the tables by which the
-kernel calls a file system (TABLES), ioctls by their label, system calls, work,
-threads, timers, shrinkers.
+The script relies on the kernel's style: a definition begins and ends in column
+0.  A function leads to every function and table of operations that it names.
+A change is a pattern in a body (CHANGES).  From there the script goes up,
+caller by caller, except where the data says "cut", and ends at *entries*:
+members of the tables by which the kernel calls a file system (TABLES), ioctls
+by their label, system calls, work, threads, timers, shrinkers.
 """
 
 import argparse
@@ -106,7 +105,7 @@ TABLES = {
     "xchk_meta_ops",
 }
 
-# A function that is handed to somebody who calls it later is an entry.
+# A function that is registered to be called later is an entry.
 LATER = [
     re.compile(pattern)
     for pattern in (
@@ -120,7 +119,7 @@ LATER = [
     )
 ]
 
-# What stands before a function's name and looks like a call.
+# Attributes before a function's name, which look like calls.
 ATTRIBUTE = re.compile(
     r"__(attribute__|printf|scanf|acquires|releases|must_hold|aligned|section)$"
 )
@@ -143,7 +142,7 @@ Unit = collections.namedtuple("Unit", "kind name type body file private head")
 
 
 def without_junk(text):
-    """*text* with no comments and with its literals empty."""
+    """*text* without comments, and with empty literals."""
     text = JUNK.sub(lambda m: '""' if m[0][0] == '"' else " ", text)
     return text.replace("\\\n", " ")
 
@@ -177,7 +176,7 @@ def units(path, name):
             head = []
         elif bare.endswith(";") or re.fullmatch(r"[A-Z_]+\(.*\)", line):
             text = "\n".join(head)
-            # A macro names its function by its first argument.
+            # The first argument of such a macro is the function's name.
             m = re.match(r"(?:static\s+)?(?!EXPORT)[A-Z_]+\((\w+),", text)
             yield Unit("macro", m and m[1], "", text, name, name[-1] == "c", "")
             head = []
@@ -205,12 +204,12 @@ def unit_of(head, body, file):
 
 
 def sources(root, what):
-    """The files that a word of PARTS stands for."""
+    """The files of an entry of PARTS."""
     return root.glob(what if what.endswith(".c") else f"{what}/*.[ch]")
 
 
 class Part:
-    """The functions of one part of a kernel, and who names whom."""
+    """The functions of one part of a kernel, and which of them names which."""
 
     def __init__(self, root, folders, tables):
         self.tables = tables
@@ -233,14 +232,14 @@ class Part:
             self.enter(unit)
 
     def node(self, name, file):
-        """What *name* stands for in *file*; None if it is another file's."""
+        """The node that *name* means in *file*; None if no node there has it."""
         homes = self.homes.get(name, ())
         if file in homes:
             return name if len(homes) == 1 else f"{name} in {file}"
         return name if None in homes else None
 
     def enter(self, unit):
-        """Take *unit* into the graph."""
+        """Add *unit* to the graph."""
         me = unit.name and self.node(unit.name, unit.file)
         body = unit.body
         for pattern in LATER:
@@ -266,7 +265,7 @@ class Part:
         self.add(me, unit, body)
 
     def enter_labels(self, unit, body):
-        """Each ioctl in *body* as an entry of its own; what is left of it."""
+        """Add each ioctl in *body* as an entry; returns the rest of *body*."""
         parts = re.split(r"\b(case\s+\w+\s*:|default\s*:)", body)
         rest = parts[0]
         labels = []
@@ -288,7 +287,7 @@ class Part:
         return rest
 
     def add(self, me, unit, body):
-        """What *body* names is named by *me*."""
+        """Add the edges from *me* to all that *body* names."""
         self.bodies[me] += body
         own = {unit.name, *LOCAL.findall(unit.head)}
         if unit.kind == "function":
@@ -300,8 +299,8 @@ class Part:
                     self.names[me].add(other)
 
     def ways(self, changes, cut):
-        """Who leads to a change: {name: what it names that does}, and the
-        kinds of change of those who make one themselves."""
+        """The nodes that lead to a change, each with the node that it names on
+        the way there, and the kinds of change that a node makes itself."""
         makes = collections.defaultdict(set)
         for me, body in self.bodies.items():
             for kind, pattern in changes.items():
@@ -324,12 +323,12 @@ class Part:
 
 
 def plain(node):
-    """A node's name, without the file that tells it from its namesakes."""
+    """A node's name, without the file that tells it from others of that name."""
     return node.partition(" ")[0]
 
 
 def route(lead, node):
-    """How *node* gets to a change."""
+    """The way from *node* to a change."""
     names = [plain(node)]
     while lead[node]:
         node = lead[node]
@@ -338,7 +337,7 @@ def route(lead, node):
 
 
 class Data:
-    """What block-changers.toml and docs/safety.md say."""
+    """The contents of block-changers.toml and docs/safety.md."""
 
     def __init__(self, toml, page):
         self.toml = toml.name
@@ -377,7 +376,9 @@ class Data:
 
 
 def derive(root, data):
-    """For each part: the part, who leads to a change, who makes one."""
+    """For each part: the part, the nodes that lead to a change, and those that
+    make one; and the operations of file systems that lead to one.
+    """
     result = {}
     operations = set()
     for name in ("ext4", "xfs"):
@@ -398,16 +399,17 @@ def derive(root, data):
 
 
 def wanted(part, lead):
-    """Who must have a row or a reason: functions, ioctls, system calls."""
+    """The functions, ioctls and system calls that need a row or a reason."""
     kinds = ("function", "ioctl", "syscall")
     return {plain(node): node for node in lead if part.kind[node] in kinds}
 
 
 def compare(trees, data):
-    """What is wrong and what is out of date: two lists of messages.
+    """Two lists of messages: problems, and notes on what is out of date.
 
-    A point release that lacks a function is no danger, and a machine may have
-    another one than the page was written for.  *trees*: {kernel: its folder}.
+    A function that is gone is no danger, and this machine's point release may
+    differ from the one that the page was written for.  *trees*: {kernel: its
+    folder}.
     """
     problems = list(data.problems)
     stale = []
@@ -454,12 +456,12 @@ def compare(trees, data):
 
 
 def defined(paths):
-    """The names of all functions that the files *paths* define."""
+    """The names of all functions defined in the files *paths*."""
     return {unit.name for path in paths for unit in units(path, path.name)}
 
 
 def show(trees, data):
-    """Print all that is derived: a line each, with its way to a change."""
+    """Print a line for each node, with its way to a change."""
     for kernel, root in trees.items():
         for name, (part, lead, makes) in derive(root, data)[0].items():
             for function, node in sorted(wanted(part, lead).items()):
@@ -480,7 +482,7 @@ def show(trees, data):
 
 
 def unpack(kernel):
-    """The folder with what PARTS needs of *kernel*'s sources."""
+    """Unpack the files of PARTS from *kernel*'s sources; returns the folder."""
     subprocess.run(
         [PROJECT / "machine/linux-source.sh", kernel],
         check=True,
@@ -511,19 +513,19 @@ def unpack(kernel):
 
 
 HELP = """
-An entry (it has the table or "ioctl" in brackets) is a way into the file
-system: read in the source what it waits for, and give it a row in
+An entry (it has its table, "ioctl", "syscall" or "later" in brackets) is a way
+into the file system: read in the source what it waits for, and give it a row in
 docs/safety.md or, if it can't touch a mapped file, a reason ([[entry]] in
 scripts/block-changers.toml).  Any other function belongs to the entries that
-use it: see that what it does is true of their rows ([[inner]]).  [[cut]] is
-for what changes something other than a regular file's data.
+use it: check that their rows cover it ([[inner]]).  [[cut]] is for a function
+that changes something other than a regular file's data.
 """
 
 
 def main():
     """Check, or list."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--list", action="store_true", help="all that is found")
+    parser.add_argument("--list", action="store_true", help="print all nodes")
     parser.add_argument(
         "--tree",
         action="append",
@@ -557,7 +559,7 @@ def main():
 
 
 def missing_tests(data):
-    """Tests that the page's tables name and that aren't there."""
+    """A message for each test that the page's tables name and that is gone."""
     return [
         f"{where}: there is no tests/cases/{test}.sh"
         for test, where in sorted(data.tests.items())

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # Usage: check-build.sh lts|stable NAME. Compile the module, with W=1, for a
-# kernel that is configured as Debian's aren't. NAME: i386, small (without
-# cgroups, SMP, tracing, integrity and 32-bit programs). Such a kernel is only
-# prepared, not built, so what the module asks of it is not looked up, but for
-# what no kernel has: divisions of 64 bits on a machine of 32.
+# kernel with another configuration than Debian's. NAME: i386, or small (without
+# cgroups, SMP, tracing, integrity and 32-bit programs). The kernel is only
+# prepared, not built, so the module's undefined symbols are not checked, except
+# for 64-bit divisions, which no kernel has a function for.
 
 . "$(dirname "$0")/../machine/machine.sh"
 
@@ -55,13 +55,13 @@ prepare()
 work=$(mktemp -d "$BUILD/check.XXXXXX")
 bad=0
 cp kernel/*.[ch] kernel/Kbuild "$work/"
-# Without a kernel there is no list of what it exports.
+# A kernel that isn't built has no list of exported symbols.
 log=$BUILD/logs/check-build-$kernel-$name-module.log
 in_root make -s -j"$(nproc)" -C "$out" M="$work" W=1 KCFLAGS=-Werror \
 	KBUILD_MODPOST_WARN=1 modules > "$log" 2>&1 || bad=1
 grep -E '^[a-z0-9_-]+\.[ch]:|error:' "$log" && bad=1
 if nm -u "$work"/*.o | grep -E ' __u?(div|mod|divmod)[dst]i[34]$'; then
-	printf 'a division of 64 bits, which the kernel has no function for\n'
+	printf 'a 64-bit division, which the kernel has no function for\n'
 	bad=1
 fi
 as_root rm -rf "$work"

@@ -1,17 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Runs for `make check` and `make lint`: runs all of the named checks and fails
-# if one of them had anything to say. Usage: check.sh [lint | NAME...], all
-# without a name. These read the sources, as any user, and are called lint:
+# Usage: check.sh [lint | NAME...]. Run the named checks, default all, for `make
+# check` and `make lint`; fail if one of them fails. These read the sources, as
+# any user; `lint` means all of them:
 #   clippy rustfmt ruff shellcheck
 #   checkpatch  checkpatch --strict, where the kernel's script is there
 #   spdx        each source file names its licence
-#   version     it is the same wherever it stands
+#   version     the same version stands everywhere
 #   columns     sources and prose wrap at 80 columns
 # These need the guest root, and root to enter it:
-#   module      both forms of it on both kernels, with W=1 and sparse
+#   module      both forms of the module on both kernels, with W=1 and sparse
 #   safety      docs/safety.md against the kernels' sources
-#   builds      the module for kernels that are configured otherwise
+#   builds      the module for kernels of other configurations
 
 . "$(dirname "$0")/../machine/machine.sh"
 cd "$PROJECT"
@@ -19,7 +19,7 @@ cd "$PROJECT"
 lint=(clippy rustfmt ruff shellcheck checkpatch spdx version columns)
 guest=(module safety builds)
 
-# Tools from the kernel's sources, which no installed package has.
+# Tools from the kernel's sources that no installed package has
 tools=$BUILD/src/tools
 kernel_tools()
 {
@@ -42,8 +42,8 @@ set_up()
 	[ -d "$tools" ] || step "the kernel's own checkers" kernel_tools
 }
 
-# sources: the tracked files that are programs, by their names or first lines.
-# The planted bugs are patches.
+# sources: list the tracked files that are programs, by their names or first
+# lines. The planted bugs are patches, and don't count.
 sources()
 {
 	git ls-files '*.[ch]' '*.rs' '*.py' '*.sh' '*.pml' '*.rules' \
@@ -76,9 +76,9 @@ check_shellcheck()
 	shellcheck "${files[@]}"
 }
 
-# Left out: version checks (what compat.h is for; one rule takes
-# LINUX_VERSION_CODE for a constant), a MAINTAINERS entry, kzalloc_obj (the LTS
-# kernel has none), and ENOSYS, which the driver's interface demands.
+# Ignored: version checks, which compat.h is for (CONSTANT_COMPARISON takes
+# LINUX_VERSION_CODE for a constant), a missing MAINTAINERS entry, kzalloc_obj,
+# which the LTS kernel lacks, and ENOSYS, which the driver's interface demands.
 check_checkpatch()
 {
 	local ignore=LINUX_VERSION_CODE,CONSTANT_COMPARISON,FILE_PATH_CHANGES
@@ -100,7 +100,7 @@ check_spdx()
 	[ -z "$without" ]
 }
 
-# The version is set in cli/Cargo.toml, where 0.1.0 is what others call 0.1.
+# The version is set in cli/Cargo.toml, where 0.1.0 stands for 0.1.
 check_version()
 {
 	local version bad=0
@@ -123,11 +123,11 @@ check_columns()
 	python3 scripts/columns.py
 }
 
-# Both forms of the module on both kernels: every warning of W=1 is an error,
-# and so is what sparse says of our own files (it also reports on the kernel's
-# headers). Debian's package of the headers may lack the script that C=2 needs,
-# and its sparse may be older than the kernel asks for: it gets the one word
-# that it misses, and is not asked to prove static assertions, which it can't.
+# Both forms of the module on both kernels. Every warning of W=1 is an error, as
+# is every report of sparse on our own files (it also reports on the kernel's
+# headers). Debian's package of the headers may lack the script that C=2 needs.
+# Its sparse may be older than the kernel requires: define the one keyword that
+# it lacks, and leave out static assertions, which it can't evaluate.
 check_module()
 {
 	local kver scripts work said log bad=0
@@ -152,13 +152,13 @@ check_module()
 	return $bad
 }
 
-# It fetches both kernels' sources if they are not there yet.
+# Fetches both kernels' sources if they are not there yet.
 check_safety()
 {
 	"$BUILD/venv/bin/python" scripts/block-changers.py
 }
 
-# Configurations of which there is no kernel here: compiled only.
+# There are no kernels of these configurations to boot: compile the module only.
 check_builds()
 {
 	local name bad=0

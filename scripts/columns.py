@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Whether sources and prose wrap at 80 columns; `make lint` runs it.
+"""Check that sources and prose wrap at 80 columns; `make lint` runs it.
 
-May be wider: rows of tables, a word that is wider by itself (an address, say),
-and in C a text for users, so that one finds it.
+Exceptions: rows of tables in Markdown, a word that is wider by itself (an
+address, say), and strings in C and shell, so that a search finds them.
 """
 
 import pathlib
@@ -36,12 +36,12 @@ def may_be_wider(path, line):
     text = line.strip()
     if path.suffix == ".md" and text.startswith("|"):
         return True
-    # Messages, patterns and tables of the tests are whole strings.
+    # Messages and patterns stay whole, so that a search finds them.
     if path.suffix in (".c", ".h", ".sh"):
         strings = re.finditer(r"\"[^\"]*\"|'[^']*'", line)
         if any(s.start() < COLUMNS <= s.end() for s in strings):
             return True
-    # No word ends, and so no line could, between its start and column 80.
+    # A line without a space can't be wrapped.
     return " " not in re.sub(r"^(#|//|\*|-|>)+ ", "", text)
 
 

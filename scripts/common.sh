@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Shared by all scripts of the project: where things are, progress for long
-# steps, and the lock that keeps two set-ups of one project folder apart.
-# To be sourced, not run.
+# Shared by all scripts of the project: its folders, progress for long steps,
+# and the lock that keeps two set-ups of one project folder apart. To be
+# sourced, not run.
 
 set -euo pipefail
 
@@ -10,8 +10,7 @@ PROJECT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 BUILD=$PROJECT/build
 mkdir -p "$BUILD/logs"
 
-# Debian's own tools live in the sbin folders, which an ordinary user's PATH may
-# lack.
+# An ordinary user's PATH may lack the sbin folders.
 export PATH=$PATH:/usr/sbin:/sbin
 
 die()
@@ -20,7 +19,7 @@ die()
 	exit 1
 }
 
-# as_root COMMAND...: run it as root, through sudo if we are not.
+# as_root COMMAND...: run it as root, by sudo unless we are root.
 as_root()
 {
 	if [ "$(id -u)" = 0 ]; then
@@ -32,7 +31,7 @@ as_root()
 	fi
 }
 
-# installed PACKAGE: whether Debian's package of that name is.
+# installed PACKAGE: is Debian's package of that name installed?
 installed()
 {
 	local state
@@ -40,7 +39,7 @@ installed()
 	[ "$state" = installed ]
 }
 
-# version: floop's. Cargo.toml is where it is set.
+# version: print floop's version, which is set in Cargo.toml.
 version()
 {
 	sed -n 's/^version *= *"\(.*\)"/\1/p' "$PROJECT/cli/Cargo.toml" |
@@ -58,9 +57,9 @@ locked()
 	fi
 }
 
-# step TITLE COMMAND...: run COMMAND with its output in build/logs/, say every
-# few seconds that it still runs and what it does, and show the end of its
-# output if it fails.
+# step TITLE COMMAND...: run COMMAND with its output in build/logs/. Every few
+# seconds print the time and the last line of the output, and if it fails, the
+# end of the output.
 step()
 {
 	local title=$1 name log pid start=$SECONDS tick=0

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Which branches of the mapped path and of the file path no test has taken.
+"""List the branches of the mapped path and of the file path that no test takes.
 
 Usage: coverage.py RESULTS
 
 RESULTS is the folder of a run of the tests on the coverage kernel (`make
-coverage`), where each machine has left gcov's counts. A branch that none of
-them has taken is printed with its line, and is a fault unless
-tests/coverage.toml has a reason for it. So is a reason for a line that isn't
-there any more, or whose branches have all been taken.
+coverage`), where each machine has left gcov's counts. A branch that no machine
+has taken is a fault, and is printed with its line, unless tests/coverage.toml
+has a reason for it. A reason for a line that is gone, or whose branches have
+all been taken, is a fault as well.
 
-Lines are known by their function and their text: line numbers change with
-every edit. The builds differ (floop.ko, loop.ko, the debug build); a branch
-that one of them has taken is taken.
+A line is known by its function and its text, as line numbers change with every
+edit. A branch counts as taken if any build (floop.ko, loop.ko, the debug build)
+has taken it.
 """
 
 import collections
@@ -28,7 +28,7 @@ LIB = PROJECT / "machine" / "machine.sh"
 
 
 def gcov(counts, notes, scratch):
-    """What gcov, of the compiler that built the module, says of one object."""
+    """gcov's report on one object; gcov is that of the module's compiler."""
     scratch.mkdir(parents=True, exist_ok=True)
     for file in (counts, notes):
         (scratch / file.name).write_bytes(file.read_bytes())
@@ -58,7 +58,7 @@ class Line:
         self.branches = []
 
     def add(self, counts):
-        # Another build's line may have fewer: what isn't in it can't be taken.
+        # The same line may have fewer branches in another build.
         while len(self.branches) < len(counts):
             self.branches.append(0)
         for n, count in enumerate(counts):
@@ -83,7 +83,7 @@ def read_counts(results, files):
         file = f"{counts.stem}.c"
         if file not in files:
             continue
-        # Below coverage-N it has the path that it was built at.
+        # Its path below coverage-N is the one where it was built.
         at = counts.relative_to(results).parts[2:]
         notes = pathlib.Path("/", *at).with_suffix(".gcno")
         for report in gcov(counts, notes, scratch / str(number)):

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Write the tables of docs/hosts.md from what tests/cases/hosts/ found.
+"""Write the tables of docs/hosts.md from the results of tests/cases/hosts/.
 
-Each case leaves its rows in build/hosts/KERNEL-CASE, whether or not they are as
-the page has them. A table stands after the line <!-- CASE ... -->.
+Each case leaves its rows in build/hosts/KERNEL-CASE, also if the page differs.
+A table stands after the line <!-- CASE ... -->.
 """
 
 import pathlib

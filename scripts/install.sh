@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Build and install for this machine, without the test machine. Usage:
-# install.sh build | install [drop-in] | uninstall. KVER is the kernel (default:
-# the running one), PREFIX and DESTDIR are as usual. The module goes in through
-# DKMS where that is there, else into the kernel's updates/.
+# Usage: install.sh build | install [drop-in] | uninstall. Build and install for
+# this machine, without the test machine. KVER is the kernel (default: the
+# running one), PREFIX and DESTDIR are as usual. The module is installed by
+# DKMS, or without DKMS or with DESTDIR in the kernel's updates/.
 
 . "$(dirname "$0")/common.sh"
 
@@ -18,7 +18,7 @@ sources=$DESTDIR/usr/src/floop-$version
 rules=$DESTDIR/usr/lib/udev/rules.d/60-floop.rules
 unit=$DESTDIR/usr/lib/systemd/system/floop-detach.service
 
-# This script changes the system: check for root before failing half way.
+# Check for root at the beginning, so that nothing fails half way.
 need_root()
 {
 	[ -n "$DESTDIR" ] || [ "$(id -u)" = 0 ] ||
@@ -42,7 +42,7 @@ build()
 		"$work/floop.ko" "$work/loop.ko" "$KVER"
 }
 
-# Have udev and systemd, where they run, read what they have of ours.
+# Have udev and systemd, where they run, read our rules and our unit again.
 reload()
 {
 	[ -z "$DESTDIR" ] || return 0
@@ -111,13 +111,14 @@ install_all()
 	fi
 }
 
-# ours FILE: whether that module is one of ours.
+# ours FILE: is that module one of ours?
 ours()
 {
 	[[ $(modinfo -F version "$1" 2> /dev/null) = floop* ]]
 }
 
-# Take away what an earlier install put there, in whichever form.
+# Remove the modules of an earlier install, of either form, with or without
+# DKMS.
 remove_modules()
 {
 	local file folder
