@@ -284,7 +284,10 @@ class CaseFile(pytest.File):
                 return []
             return [("debug", mode) for mode in self.once(pairs)]
         if headers["debug"] == "only":
-            return []
+            # The coverage kernel has fault injection and kmemleak, too.
+            if "coverage" not in (option.kernel or ()):
+                return []
+            return [("coverage", mode) for mode in self.once(pairs)]
         chosen = [
             pair for pair in pairs if pair[0] in (option.kernel or KERNELS)
         ]
