@@ -232,7 +232,7 @@ class Part:
             self.enter(unit)
 
     def node(self, name, file):
-        """The node that *name* means in *file*; None if no node there has it."""
+        """The node that *name* means in *file*; None if there is none."""
         homes = self.homes.get(name, ())
         if file in homes:
             return name if len(homes) == 1 else f"{name} in {file}"
@@ -323,7 +323,7 @@ class Part:
 
 
 def plain(node):
-    """A node's name, without the file that tells it from others of that name."""
+    """A node's name, without the file that tells it from its namesakes."""
     return node.partition(" ")[0]
 
 
