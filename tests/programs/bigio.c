@@ -41,11 +41,20 @@ static uint64_t place(uint64_t n, uint64_t at)
 	return page * PAGE + at % PAGE;
 }
 
+/*
+ * io_uring unpins the pages of a process that has ended in a worker of its own,
+ * so the page may not be free yet.
+ */
 static void map_memory(void)
 {
 	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_HUGE_1GB;
+	int tries = 0;
 
-	memory = mmap(NULL, GIB, PROT_READ | PROT_WRITE, flags, -1, 0);
+	do {
+		if (tries)
+			usleep(10000);
+		memory = mmap(NULL, GIB, PROT_READ | PROT_WRITE, flags, -1, 0);
+	} while (memory == MAP_FAILED && errno == ENOMEM && ++tries < 6000);
 	if (memory == MAP_FAILED)
 		die("no huge page: %s", strerror(errno));
 }
