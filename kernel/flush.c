@@ -19,6 +19,7 @@
  * times of the file: no user of the device sees them. A file system that has
  * become read-only takes overwrites until its open descriptors are closed, but
  * ext4_sync_file() does nothing there: write back and flush the disk ourselves.
+ * Likewise if an fsync may leave the data in the disk's cache.
  */
 static int make_durable(struct floop_image *image)
 {
@@ -28,7 +29,8 @@ static int make_durable(struct floop_image *image)
 
 	/* Look twice: it may be remounted during the call. */
 	read_only |= sb_rdonly(sb);
-	if (err || image->is_bdev || !read_only || !sb->s_bdev)
+	if (err || image->is_bdev || (!read_only && image->flushes) ||
+	    !sb->s_bdev)
 		return err;
 	err = file_write_and_wait_range(image->file, 0, LLONG_MAX);
 	return err ?: blkdev_issue_flush(sb->s_bdev);

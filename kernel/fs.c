@@ -6,13 +6,22 @@
  */
 #include <linux/blkdev.h>
 #include <linux/fs.h>
+#include <linux/highmem.h>
 #include <linux/magic.h>
+#include <linux/pagemap.h>
 #include <linux/string.h>
+#include <linux/unaligned.h>
 
 #include "direct.h"
 #include "fs.h"
 #include "image.h"
 #include "rules.h"
+
+/* The superblock of ext2 to ext4, on the disk. */
+#define EXT_SUPERBLOCK		1024
+#define EXT_FEATURE_COMPAT	(EXT_SUPERBLOCK + 92)	/* le32 */
+#define EXT_HAS_JOURNAL		0x4
+#define EXT_JOURNAL_INODE	(EXT_SUPERBLOCK + 224)	/* le32 */
 
 /**
  * floop_fs_is_xfs() - is a file on xfs?
@@ -53,7 +62,7 @@ bool floop_fs_is_supported(const struct file *file)
  * On other file systems FUA is a write and a flush. (FUSE ignores the flag when
  * it completes asynchronously.)
  *
- * Context: Any.
+ * Context: Process context. May sleep.
  * Return: true for a file system that is known to make such a write durable
  * before it completes it, an asynchronous one, too.
  */
@@ -63,12 +72,46 @@ bool floop_fs_has_dsync(const struct file *file)
 		return true;
 	switch (file_inode(file)->i_sb->s_magic) {
 	case EXT4_SUPER_MAGIC:	/* ext2 and ext3, too */
+		return floop_fs_flushes_data(file);
 	case XFS_SUPER_MAGIC:
 	case BTRFS_SUPER_MAGIC:
 		return true;
 	default:
 		return false;
 	}
+}
+
+/**
+ * floop_fs_flushes_data() - does an fsync flush the disk with the file's data?
+ * @file: the file
+ *
+ * Where the journal of ext4 is on another disk, ext4_sync_file() leaves it to
+ * the commit of the transaction that it waits for, and 6.12's commit flushes
+ * the journal's disk only (jbd2_trans_will_send_data_barrier()).
+ *
+ * Context: Process context. May sleep.
+ * Return: false if it may not.
+ */
+bool floop_fs_flushes_data(const struct file *file)
+{
+	struct super_block *sb = file_inode(file)->i_sb;
+	struct folio *folio;
+	u8 *head;
+	bool elsewhere;
+
+	if (sb->s_magic != EXT4_SUPER_MAGIC || !sb->s_bdev)
+		return true;
+	/* ext4 keeps its superblock there. */
+	folio = read_mapping_folio(sb->s_bdev->bd_mapping, 0, NULL);
+	if (IS_ERR(folio))
+		return false;
+	head = kmap_local_folio(folio, 0);
+	elsewhere = (get_unaligned_le32(head + EXT_FEATURE_COMPAT) &
+		     EXT_HAS_JOURNAL) &&
+		    !get_unaligned_le32(head + EXT_JOURNAL_INODE);
+	kunmap_local(head);
+	folio_put(folio);
+	return !elsewhere;
 }
 
 /**

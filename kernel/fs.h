@@ -16,6 +16,7 @@ struct inode;
 bool floop_fs_is_xfs(const struct inode *inode);
 bool floop_fs_is_supported(const struct file *file);
 bool floop_fs_has_dsync(const struct file *file);
+bool floop_fs_flushes_data(const struct file *file);
 bool floop_fs_passes_data_on(const struct floop_image *image);
 unsigned int floop_fs_forbidden_flags(const struct floop_image *image);
 bool floop_fs_is_required(struct floop_image *image);

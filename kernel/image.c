@@ -352,6 +352,7 @@ struct floop_image *floop_image_open(struct floop_device *dev,
 	image->is_bdev = S_ISBLK(file_inode(file)->i_mode);
 	image->nowait = (file->f_mode & FMODE_NOWAIT) && !image->is_bdev;
 	image->dsync = floop_fs_has_dsync(file);
+	image->flushes = image->is_bdev || floop_fs_flushes_data(file);
 	INIT_WORK(&image->unsupported_work, floop_discard_unsupported);
 	spin_lock_init(&image->refused_lock);
 	bio_list_init(&image->refused);

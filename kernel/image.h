@@ -55,6 +55,7 @@ enum floop_sync {
  * @is_bdev: the image is a block device
  * @nowait: the file system can say -EAGAIN instead of blocking (%FMODE_NOWAIT)
  * @dsync: IOCB_DSYNC on a write, asynchronous or not, makes it durable
+ * @flushes: fsync flushes the disk that the data is on
  * @direct: I/O is direct; changes only while the queue is frozen
  * @rules: the rules of direct I/O to the file
  * @lanes: the device's lanes
@@ -88,6 +89,7 @@ struct floop_image {
 	bool is_bdev;
 	bool nowait;
 	bool dsync;
+	bool flushes;
 	bool direct;
 	struct floop_direct_rules rules;
 	struct floop_lanes *lanes;
