@@ -501,6 +501,8 @@ static void learn_file(struct floop_image *image)
 	guard->forbidden = floop_fs_forbidden_flags(image);
 	/* A read-only image may have readers; their pages are up to date. */
 	guard->any_pages = image->is_bdev || !image->read_only ? ULONG_MAX : 0;
+	guard->gap_mask = image->rules.align > SECTOR_SIZE ?
+			  queue_virt_boundary(bdev_get_queue(guard->disk)) : 0;
 	guard->exchanges = floop_fs_is_xfs(guard->mapping->host);
 	guard->retry = RETRY_FIRST;
 }

@@ -87,6 +87,8 @@ enum floop_unmapped {
  * @aops: @mapping's operations when the epoch began
  * @forbidden: the inode flags (S_*) of a file that isn't mapped
  * @any_pages: all bits if no I/O is mapped while @mapping has pages, else 0
+ * @gap_mask: in a block, one part of an I/O's memory ends and the next one
+ *	begins at a multiple of this and 1; 0: anywhere
  * @exchanges: the file system can exchange blocks waiting for the
  *	invalidate_lock only (XFS_IOC_SWAPEXT)
  * @map: where the image's blocks are
@@ -127,6 +129,7 @@ struct floop_guard {
 	const struct address_space_operations *aops;
 	unsigned int forbidden;
 	unsigned long any_pages;
+	unsigned int gap_mask;
 	bool exchanges;
 	struct floop_map map;
 	struct block_device *disk;

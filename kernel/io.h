@@ -33,6 +33,8 @@ struct floop_lane;
 #define FLOOP_IO_FLUSH_AFTER	BIT(7)
 /* Its flush counts in the disk's statistics. */
 #define FLOOP_IO_FLUSH_COUNTED	BIT(6)
+/* Refused as it came: to be tried through the bounce buffer. */
+#define FLOOP_IO_BOUNCE		BIT(8)
 
 /**
  * struct floop_io - one bio of a device

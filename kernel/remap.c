@@ -245,6 +245,27 @@ static bool disk_refuses(struct floop_image *image)
 	       IS_SWAPFILE(image->guard.mapping->host);
 }
 
+/*
+ * Would a disk with a virt_boundary (NVMe) have to split the bio inside a block?
+ * In 7.3 (not in 6.12) a block of a direct I/O may be in several pieces, and the
+ * disk refuses those with a gap between them. A block of 512 bytes is in one
+ * piece (dma_alignment).
+ */
+static noinline bool has_gap(struct floop_image *image, struct bio *bio)
+{
+	unsigned int mask = image->guard.gap_mask, end = 0, done = 0;
+	struct bvec_iter iter;
+	struct bio_vec vec;
+
+	bio_for_each_bvec(vec, bio, iter) {
+		if (done % image->rules.align && (end | vec.bv_offset) & mask)
+			return true;
+		end = vec.bv_offset + vec.bv_len;
+		done += vec.bv_len;
+	}
+	return false;
+}
+
 /* May this bio be served in parts? Not if it has to be served as a whole. */
 static bool may_split(struct bio *bio)
 {
@@ -386,6 +407,8 @@ bool floop_remap(struct floop_image *image, struct bio **bio)
 		goto unmapped;
 	if (op_is_write(opf) && image->is_bdev && bio_sectors(*bio) &&
 	    unlikely(disk_refuses(image)))
+		goto unmapped;
+	if (unlikely(guard->gap_mask) && has_gap(image, *bio))
 		goto unmapped;
 	disk = remap_place(image, bio);
 	if (disk == FLOOP_NOWHERE)

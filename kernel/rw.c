@@ -110,8 +110,10 @@ static bool dsync_is_durable(struct floop_image *image)
  * @batch: where to leave the bio if it is done, or NULL to complete it here
  *
  * Queues the rest of a short I/O. If nothing at all was done, the image ends
- * here, which is an error. A refused direct I/O is done again when no direct
- * I/O is left; a merged write fails, and its parts are done again.
+ * here, which is an error. A refused direct I/O is done again through the bounce
+ * buffer: it may be the submitter's memory that the disk can't take. If that is
+ * refused, too, it is done again when no direct I/O is left. A merged write
+ * fails, and its parts are done again.
  *
  * Context: Any, interrupts included.
  */
@@ -127,6 +129,11 @@ void floop_rw_end(struct floop_io *io, long result, struct bio_list *batch)
 		}
 		if (floop_direct_is_refusal(io->image, result) &&
 		    !(io->flags & FLOOP_IO_MERGED)) {
+			if (!(io->flags & FLOOP_IO_BOUNCE)) {
+				io->flags |= FLOOP_IO_BOUNCE;
+				floop_worker_requeue(io);
+				return;
+			}
 			floop_direct_refused(io);
 			return;
 		}
@@ -216,6 +223,7 @@ enum floop_rw_result floop_rw(struct floop_io *io, bool wait,
 	if (image->direct) {
 		if (unlikely(iov_iter_alignment(&iter) &
 			     image->rules.mem_mask) ||
+		    unlikely(io->flags & FLOOP_IO_BOUNCE) ||
 		    floop_window_is_open(FLOOP_WINDOW_BOUNCE)) {
 			if (!wait)
 				return FLOOP_RW_WRITER_ONLY;

@@ -36,8 +36,8 @@ sectors() {
 	blockdev --getsz "$1"
 }
 
-# ram_disk NAME SECTOR-SIZE MEGABYTES - until end_disk NAME, or the end of the
-# case: $DISK
+# ram_disk NAME SECTOR-SIZE MEGABYTES [SETTING=VALUE]... - until end_disk NAME,
+# or the end of the case: $DISK
 ram_disk() {
 	local folder=/sys/kernel/config/nullb/$1 setting
 	modprobe null_blk nr_devices=0
@@ -46,7 +46,7 @@ ram_disk() {
 	later end_disk "$1"
 	mkdir "$folder"
 	for setting in "size=$3" "blocksize=$2" memory_backed=1 \
-		discard=1 power=1; do
+		discard=1 "${@:4}" power=1; do
 		echo "${setting#*=}" >"$folder/${setting%=*}"
 	done
 	udev_settle
