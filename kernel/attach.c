@@ -243,13 +243,7 @@ static struct floop_image *exchange_image(struct floop_device *dev,
 
 	disk_force_media_change(dev->disk);
 	lim = queue_limits_start_update(q);
-	memflags = floop_freeze_queue(q);
-	/* Refused bios aren't in flight, and may come from the old image. */
-	while (work_busy(&old->refused_work)) {
-		floop_unfreeze_queue(q, memflags);
-		flush_work(&old->refused_work);
-		memflags = floop_freeze_queue(q);
-	}
+	memflags = floop_direct_freeze(old);
 	/* Check again: another device's image may have changed, too. */
 	mutex_lock(&topology_lock);
 	err = floop_image_check_cycle(file, dev);

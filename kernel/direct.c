@@ -268,6 +268,30 @@ void floop_direct_give_up(struct work_struct *work)
 }
 
 /**
+ * floop_direct_freeze() - freeze the queue, with no refused I/O left
+ * @image: the image of an attached device
+ *
+ * Refused I/O doesn't count as in flight, so a frozen queue alone doesn't wait
+ * for it. It may be a part of a bio, from the reserve of the image, and belongs
+ * where the image was when it came.
+ *
+ * Context: Process context, with the device's lock held. Sleeps.
+ * Return: for floop_unfreeze_queue().
+ */
+unsigned int floop_direct_freeze(struct floop_image *image)
+{
+	struct request_queue *q = image->dev->disk->queue;
+	unsigned int memflags = floop_freeze_queue(q);
+
+	while (work_busy(&image->refused_work)) {
+		floop_unfreeze_queue(q, memflags);
+		flush_work(&image->refused_work);
+		memflags = floop_freeze_queue(q);
+	}
+	return memflags;
+}
+
+/**
  * floop_direct_check() - can I/O be direct?
  * @image: the image
  * @block_size: the logical block size of the device, in bytes

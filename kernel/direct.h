@@ -63,6 +63,7 @@ void floop_direct_probe(struct floop_image *image);
 bool floop_direct_is_refusal(const struct floop_image *image, long result);
 void floop_direct_refused(struct floop_io *io);
 void floop_direct_give_up(struct work_struct *work);
+unsigned int floop_direct_freeze(struct floop_image *image);
 enum floop_direct floop_direct_check(const struct floop_image *image,
 				     unsigned int block_size);
 int floop_direct_describe(const struct floop_image *image,

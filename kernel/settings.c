@@ -128,7 +128,7 @@ static int change_limits(struct floop_device *dev, unsigned int block_size,
 	lim = queue_limits_start_update(q);
 	if (block_size)
 		floop_limits_set(image, &lim, block_size);
-	memflags = floop_freeze_queue(q);
+	memflags = floop_direct_freeze(image);
 	image->offset = offset;
 	floop_direct_decide(dev, image, lim.logical_block_size, asked);
 	floop_limits_direct(image, &lim);
