@@ -14,7 +14,11 @@
 #define FLOOP_NAME		"loop"
 #define FLOOP_MAJOR		LOOP_MAJOR
 #define FLOOP_CONTROL_MINOR	LOOP_CTRL_MINOR
+#ifdef CONFIG_BLK_DEV_LOOP_MIN_COUNT
 #define FLOOP_DEVICES_AT_LOAD	CONFIG_BLK_DEV_LOOP_MIN_COUNT
+#else	/* a kernel that has no loop driver of its own */
+#define FLOOP_DEVICES_AT_LOAD	8
+#endif
 #else
 #define FLOOP_NAME		"floop"
 #define FLOOP_MAJOR		0	/* the kernel picks one */
