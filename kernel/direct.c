@@ -238,25 +238,18 @@ void floop_direct_give_up(struct work_struct *work)
 	struct bio_list bios;
 	struct bio *bio;
 
-	/*
-	 * Mapped I/O is direct, and freezing the queue doesn't wait for it. A
-	 * disk has no epochs: it stays mapped.
-	 */
+	/* Mapped I/O is direct, and freezing the queue doesn't wait for it. */
 	noio = memalloc_noio_save();
-	if (!image->is_bdev)
-		floop_guard_change_begin(image);
+	floop_guard_change_begin(image);
 	memflags = floop_freeze_queue(disk->queue);
 	image->rules.refused = true;
 	image->direct = false;
 	floop_unfreeze_queue(disk->queue, memflags);
 	pr_warn_ratelimited("%s: the image's file system refuses direct I/O: buffered from now on\n",
 			    disk->disk_name);
-	if (!image->is_bdev) {
-		floop_guard_break(image);
-		floop_guard_change_end(image, 0,
-				       (image->offset >> SECTOR_SHIFT) +
-				       get_capacity(disk));
-	}
+	floop_guard_break(image);
+	floop_guard_change_end(image, 0, (image->offset >> SECTOR_SHIFT) +
+					 get_capacity(disk));
 	memalloc_noio_restore(noio);
 
 	spin_lock_irq(&image->refused_lock);

@@ -182,14 +182,17 @@ static void clear_map(struct floop_image *image)
 	mutex_unlock(&guard->map.lock);
 }
 
-/* Try for the lease again, at growing intervals. */
+/*
+ * Try for the lease again, at growing intervals. Nobody but
+ * floop_direct_give_up() ends the epoch of a disk, for good.
+ */
 static void wait_again(struct floop_image *image, enum floop_unmapped why_not)
 {
 	struct floop_guard *guard = &image->guard;
 
 	guard_enter(image, FLOOP_GUARD_WAITING);
-	guard->why_not = why_not;
-	if (!guard->wanted)
+	guard->why_not = image->is_bdev ? FLOOP_UNMAPPED_BUFFERED : why_not;
+	if (!guard->wanted || image->is_bdev)
 		return;
 	floop_background_queue(&guard->begin_work, guard->retry);
 	guard->retry = min(guard->retry * 2, RETRY_LAST);

@@ -38,7 +38,8 @@ struct floop_image;
  *                   |                                            |        |
  *                   +--drain_work-- BROKEN <--somebody else------+--------+
  *
- * BEGINNING can be broken, too. A disk as the image goes from OFF to BEGINNING.
+ * BEGINNING can be broken, too. A disk as the image goes from OFF to BEGINNING,
+ * and stays in WAITING.
  */
 enum floop_guard_state {
 	FLOOP_GUARD_OFF,
