@@ -246,10 +246,10 @@ static bool disk_refuses(struct floop_image *image)
 }
 
 /*
- * Would a disk with a virt_boundary (NVMe) have to split the bio inside a block?
- * In 7.3 (not in 6.12) a block of a direct I/O may be in several pieces, and the
- * disk refuses those with a gap between them. A block of 512 bytes is in one
- * piece (dma_alignment).
+ * Would a disk with a virt_boundary (NVMe) have to split the bio inside a
+ * block? In 7.3 (not in 6.12) a block of a direct I/O may be in several pieces,
+ * and the disk refuses those with a gap between them. A block of 512 bytes is
+ * in one piece (dma_alignment).
  */
 static noinline bool has_gap(struct floop_image *image, struct bio *bio)
 {

@@ -110,10 +110,10 @@ static bool dsync_is_durable(struct floop_image *image)
  * @batch: where to leave the bio if it is done, or NULL to complete it here
  *
  * Queues the rest of a short I/O. If nothing at all was done, the image ends
- * here, which is an error. A refused direct I/O is done again through the bounce
- * buffer: it may be the submitter's memory that the disk can't take. If that is
- * refused, too, it is done again when no direct I/O is left. A merged write
- * fails, and its parts are done again.
+ * here, which is an error. A refused direct I/O is done again through the
+ * bounce buffer: it may be the submitter's memory that the disk can't take. If
+ * that is refused, too, it is done again when no direct I/O is left. A merged
+ * write fails, and its parts are done again.
  *
  * Context: Any, interrupts included.
  */
