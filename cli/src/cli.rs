@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::column::Column;
 use crate::size;
 
 const EXIT_CODES: &str = "\
@@ -59,6 +60,9 @@ Examples:
 const LIST_EXAMPLES: &str = "\
 Examples:
   floop list
+  floop list disk.img                   the devices of this image
+  floop list --columns NAME,BACK-FILE,BACK-INO
+  floop list --raw --no-headings --bytes --columns NAME,SIZE
   floop list --json | jq -r '.devices[] | select(.direct | not) | .device'";
 
 /// Attach files as block devices, with the floop module or the loop driver.
@@ -81,7 +85,7 @@ pub enum Command {
     /// Detach devices, given by device or by image
     #[command(after_help = format!("{DETACH_EXAMPLES}\n\n{EXIT_CODES}"))]
     Detach(Detach),
-    /// List the attached devices of both drivers
+    /// List attached devices: all of both drivers, or those of some images
     #[command(after_help = format!("{LIST_EXAMPLES}\n\n{EXIT_CODES}"))]
     List(List),
     /// Show everything about one device
@@ -216,8 +220,24 @@ pub struct Detach {
 /// `floop list`.
 #[derive(Args, Debug)]
 pub struct List {
-    /// Print the list as JSON
+    /// Only these devices, or the devices of these images
+    #[arg(value_name = "DEVICE|FILE")]
+    pub targets: Vec<PathBuf>,
+    /// Sizes in bytes
+    #[arg(short, long)]
+    pub bytes: bool,
+    /// The columns to show, in this order
+    #[arg(short = 'O', long, alias = "output", value_name = "COLUMN,...")]
+    #[arg(value_enum, value_delimiter = ',', ignore_case = true)]
+    pub columns: Vec<Column>,
+    /// One blank between columns; blanks in names are \x20
     #[arg(long)]
+    pub raw: bool,
+    /// No line of headings
+    #[arg(short, long, alias = "noheadings")]
+    pub no_headings: bool,
+    /// Print the list as JSON: all columns, sizes in bytes
+    #[arg(long, conflicts_with_all = ["columns", "raw", "no_headings"])]
     pub json: bool,
 }
 

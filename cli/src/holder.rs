@@ -19,6 +19,7 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal,
 };
 
+use crate::cgroup::path_of;
 use crate::device::{DevId, Device};
 use crate::output::warn;
 use crate::process::run_quietly;
@@ -75,13 +76,6 @@ fn start_service(device: Device) -> io::Result<bool> {
         .arg(current_exe()?)
         .arg(SUBCOMMAND);
     run_quietly(&mut command).map(|status| status.success())
-}
-
-/// The path of systemd's control group in a line of /proc/PID/cgroup.
-fn path_of(line: &str) -> Option<&str> {
-    let path =
-        line.split_once("::").or_else(|| line.split_once(":name=systemd:"));
-    path.map(|(_, path)| path)
 }
 
 /// The systemd service of a process, from its /proc/PID/cgroup.

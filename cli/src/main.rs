@@ -4,7 +4,9 @@
 //! It uses the floop module if that is loaded, otherwise the loop driver.
 //! `docs/command.md` describes its output and exit codes.
 
+mod cgroup;
 mod cli;
+mod column;
 mod commands;
 mod content;
 mod device;

@@ -2,13 +2,16 @@
 //! The report of a device, as text and as JSON. `docs/command.md` has the
 //! schema.
 
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
 
 use serde::Serialize;
 
-use crate::device::{self, Attachment, Driver};
+use crate::device::{self, Attachment, DevId, Driver};
 use crate::image::Identity;
+use crate::ioctl::Info;
 use crate::mapping::Mapping;
 use crate::text::{bytes, count, printable, yes_no};
 use crate::users::Users;
@@ -32,6 +35,11 @@ pub struct Summary {
     pub direct: bool,
     pub mapped: Option<bool>,
     pub mapped_bytes: Option<u64>,
+    pub maj_min: Option<String>,
+    pub back_ino: Option<u64>,
+    pub back_maj_min: Option<String>,
+    #[serde(rename = "ref")]
+    pub reference: Option<String>,
 }
 
 /// What `status`, `attach` and `set` show about a device.
@@ -64,8 +72,9 @@ pub struct PartitionSummary {
 }
 
 impl Summary {
-    /// The summary of an attachment.
-    pub fn of(attachment: &Attachment) -> Self {
+    /// The summary of an attachment, with its status from the driver, if the
+    /// caller may get it.
+    pub fn of(attachment: &Attachment, status: Option<&Info>) -> Self {
         let (image, deleted) = attachment.image();
         let mapping = attachment.mapping.as_ref();
         Self {
@@ -84,8 +93,33 @@ impl Summary {
             direct: attachment.direct,
             mapped: mapping.map(Mapping::is_on),
             mapped_bytes: mapping.map(|mapping| mapping.bytes),
+            maj_min: attachment.device.id().map(|id| id.to_string()),
+            back_ino: status.map(|info| info.lo_inode),
+            back_maj_min: status.map(|info| backing_number(info).to_string()),
+            reference: status
+                .map(|info| reference(info).to_string_lossy().into_owned()),
         }
     }
+}
+
+/// The driver's status of an attachment, if the caller may open the device.
+pub fn status(attachment: &Attachment) -> Option<Info> {
+    let file = File::open(attachment.device.node()).ok()?;
+    let info = ioctl::status(&file).ok()?;
+    // Another process may have attached another image meanwhile.
+    attachment.is_current().then_some(info)
+}
+
+/// The device number of the file system that the image is on.
+pub fn backing_number(info: &Info) -> DevId {
+    DevId::from_kernel(info.lo_device)
+}
+
+/// The name that was given to the driver at the attach.
+pub fn reference(info: &Info) -> OsString {
+    let name = &info.lo_file_name;
+    let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+    OsStr::from_bytes(name.get(..end).unwrap_or_default()).to_owned()
 }
 
 impl Details {
@@ -103,7 +137,7 @@ impl Details {
         let identity = status.as_ref().map(Identity::of_attached);
         let mapping = attachment.mapping.as_ref();
         Self {
-            summary: Summary::of(attachment),
+            summary: Summary::of(attachment, status.as_ref()),
             direct_reason: dio::reason(attachment, identity),
             mapping: mapping.map(|mapping| mapping.wanted),
             mapped_reason: mapping.and_then(|mapping| mapping.reason.clone()),
@@ -183,8 +217,11 @@ impl Details {
             );
             line("partition", &format!("{}, {place}", partition.device));
         }
-        if !self.users.is_empty() {
-            line("used", &self.users.describe());
+        for user in self.users.list() {
+            line("used", &user);
+        }
+        if let Some(what) = self.users.not_seen() {
+            line("not seen", &what);
         }
         text
     }

@@ -83,6 +83,27 @@ pub fn human(bytes: u64) -> Option<String> {
     best
 }
 
+/// A size in few characters, rounded to a tenth, as lsblk has it: "1.5G".
+pub fn short(bytes: u64) -> String {
+    let mut unit = 1;
+    let mut rest = ["K", "M", "G", "T", "P", "E"].into_iter();
+    let mut letter = "";
+    let tenths = |unit: u64| {
+        (u128::from(bytes) * 10 + u128::from(unit / 2)) / u128::from(unit)
+    };
+    // What would round to 1024 is 1 of the next unit.
+    while tenths(unit) >= 10240 {
+        let Some(next) = rest.next() else { break };
+        unit *= 1024;
+        letter = next;
+    }
+    let tenths = tenths(unit);
+    match tenths % 10 {
+        0 => format!("{}{letter}", tenths / 10),
+        tenth => format!("{}.{tenth}{letter}", tenths / 10),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,5 +157,23 @@ mod tests {
         assert_eq!(human(1024).as_deref(), Some("1 KiB"));
         assert_eq!(human(1536 * 1024).as_deref(), Some("1536 KiB"));
         assert_eq!(human(16 << 20).as_deref(), Some("16 MiB"));
+    }
+
+    #[test]
+    fn short_sizes() {
+        for (bytes, text) in [
+            (0, "0"),
+            (512, "512"),
+            (1023, "1023"),
+            (1024, "1K"),
+            (1536, "1.5K"),
+            (1_044_480, "1020K"),
+            ((1 << 20) - 1, "1M"),
+            (16 << 20, "16M"),
+            ((10 << 30) + 1, "10G"),
+            (u64::MAX, "16E"),
+        ] {
+            assert_eq!(short(bytes), text, "{bytes}");
+        }
     }
 }

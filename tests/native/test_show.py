@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """floop list, floop status and --help: what they say, to people and as JSON."""
 
+import json
 import os
 import re
 import subprocess
@@ -15,6 +16,7 @@ from native import (
     only_sysfs_of,
     private,
     run,
+    wait_until,
 )
 
 SUMMARY = [
@@ -33,7 +35,12 @@ SUMMARY = [
     "direct",
     "mapped",
     "mapped_bytes",
+    "maj_min",
+    "back_ino",
+    "back_maj_min",
+    "ref",
 ]
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
 
 def row_of(listing, device):
@@ -64,7 +71,9 @@ def test_list_is_a_table(floop, image):
         "DRIVER BACK-FILE"
     )
     row = row_of(listing, device)
-    assert row.split()[:5] == [device, "8192", "4096", "8192", "512"]
+    assert row.split()[:5] == [device, "8K", "4K", "8K", "512"]
+    exact = row_of(floop("list", "--bytes"), device)
+    assert exact.split()[:5] == [device, "8192", "4096", "8192", "512"]
     assert row.split()[5:8] == ["yes", "no", "no"]
     assert row.endswith(f" {path}")
 
@@ -78,6 +87,88 @@ def test_list_as_json(floop, image):
     assert list(found) == SUMMARY
     assert found["offset"] == 4096 and found["size"] == (1 << 20) - 4096
     assert found["driver"] in ("loop", "floop-drop-in")
+
+
+def test_list_of_an_image(floop, image, folder):
+    """list FILE shows the devices of that image, under whatever name.
+
+    A device stands for itself. Others are not listed.
+    """
+    path, other = image(name="a"), image(name="b")
+    first, second = floop.attach(path), floop.attach("--read-only", path)
+    third = floop.attach(other)
+    (folder / "link").symlink_to(path)
+
+    def names(*targets):
+        listing = floop("list", "--no-headings", "--columns", "NAME", *targets)
+        return set(listing.split())
+
+    assert names(path) == names(folder / "link") == {first, second}
+    assert names(third) == {third}
+    assert names(path, first, other) == {first, second, third}
+    listed = floop.json("list", other)["devices"]
+    assert [d["device"] for d in listed] == [third]
+
+
+def test_list_of_an_image_that_is_not_attached(floop, image):
+    """It says which one isn't, and lists the others all the same."""
+    path, other = image(name="a"), image(name="b")
+    device = floop.attach(path)
+    result = run(FLOOP, "list", other, path, check=False)
+    assert result.returncode == NOT_FOUND
+    assert f"floop: {other}: is not attached to any device" in result.stderr
+    assert row_of(result.stdout, device)
+    assert "/nowhere: no such device or image" in floop.refused(
+        NOT_FOUND, "list", "/nowhere"
+    )
+
+
+def test_list_by_columns(floop, image):
+    """--columns chooses, in this order; losetup's names are known, too."""
+    path = image(1 << 20)
+    device = floop.attach("--read-only", path)
+    listing = floop("list", "-O", "RO,maj:min,SIZELIMIT,BACK-INO,NAME", device)
+    stat = os.stat(path)
+    number = os.stat(device).st_rdev
+    assert [line.split() for line in listing.splitlines()] == [
+        ["RO", "MAJ:MIN", "LIMIT", "BACK-INO", "NAME"],
+        [
+            "yes",
+            f"{os.major(number)}:{os.minor(number)}",
+            "0",
+            str(stat.st_ino),
+            device,
+        ],
+    ]
+    host = f"{os.major(stat.st_dev)}:{os.minor(stat.st_dev)}"
+    columns = "BACK-MAJ:MIN,REF"
+    words = floop("list", "-n", "--columns", columns, device).split()
+    assert words == [host, str(path)[:63]]
+    found = floop.json("list", device)["devices"][0]
+    assert found["maj_min"] == f"{os.major(number)}:{os.minor(number)}"
+    assert (found["back_ino"], found["back_maj_min"]) == (stat.st_ino, host)
+    assert found["ref"] == str(path)[:63]
+
+
+def test_list_without_privilege_has_dashes(floop, image):
+    """What takes an open device is a dash, or null, to those who may not."""
+    device = floop.attach(image())
+    columns = "NAME,BACK-INO,BACK-MAJ:MIN,REF,MAJ:MIN"
+    listing = run(*NOBODY, FLOOP, "list", "-O", columns).stdout
+    assert row_of(listing, device).split()[1:4] == ["-", "-", "-"]
+    devices = json.loads(run(*NOBODY, FLOOP, "list", "--json").stdout)
+    found = next(d for d in devices["devices"] if d["device"] == device)
+    assert found["back_ino"] is found["back_maj_min"] is found["ref"] is None
+    assert found["maj_min"] is not None
+
+
+def test_list_for_scripts(floop, image):
+    """--raw has a word for each column, whatever is in a name."""
+    path = image(1 << 20, "a b\\c.img")
+    device = floop.attach(path)
+    line = floop("list", "--raw", "-n", "-O", "NAME,BACK-FILE,SIZE", device)
+    escaped = str(path).replace("\\", "\\x5c").replace(" ", "\\x20")
+    assert line == f"{device} {escaped} 1M\n"
 
 
 def test_list_is_in_order_of_the_numbers(floop, image):
@@ -107,9 +198,11 @@ def test_list_of_nothing(floop):
 def test_list_and_status_need_no_privilege(floop, image):
     """Everyone may look: list and status work without any privilege."""
     device = floop.attach(image())
-    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-    assert device in run(*nobody, FLOOP, "list").stdout
-    assert "sector size:    512" in run(*nobody, FLOOP, "status", device).stdout
+    assert device in run(*NOBODY, FLOOP, "list").stdout
+    text = run(*NOBODY, FLOOP, "status", device).stdout
+    assert "sector size:    512" in text
+    assert re.search(r"^not seen: +the open files of \d+ process", text, re.M)
+    assert "not seen:" not in floop("status", device)
 
 
 def test_status_for_people(floop, image):
@@ -226,9 +319,113 @@ def test_users(floop, image, folder):
         assert users["mounts"] == [str(mount)]
         assert os.getpid() in [p["pid"] for p in users["processes"]]
         text = floop("status", device)
-    assert f"used:           mounted on {mount}, open in " in text
-    assert f"(process {os.getpid()})" in text
+    assert f"\nused:           mounted on {mount}\n" in text
+    assert re.search(rf"^used: +open in .*\(process {os.getpid()}[,)]", text, re.M)
     run("umount", mount)
+
+
+@pytest.fixture
+def elsewhere(folder):
+    """elsewhere(SCRIPT) runs it in mounts of its own; then a process stays.
+
+    Returns its process ID.
+    """
+    running = []
+
+    def start(script):
+        ready = folder / f"ready{len(running)}"
+        running.append(
+            subprocess.Popen(
+                ["unshare", "--mount", "sh", "-ec"]
+                + [f"{script}\n: >{ready}\nexec sleep 600"]
+            )
+        )
+        wait_until(ready.exists)
+        return running[-1].pid
+
+    yield start
+    for process in running:
+        process.kill()
+        process.wait()
+
+
+def test_mounted_elsewhere(floop, image, folder, elsewhere):
+    """A mount that only another mount namespace has is found.
+
+    The process that sees it is named.
+    """
+    device = floop.attach(image(8 << 20))
+    run("mkfs.ext4", "-q", "-F", device)
+    mount = folder / "mnt"
+    mount.mkdir()
+    pid = elsewhere(f"mount {device} {mount}")
+    users = floop.status(device)["users"]
+    assert users["mounts"] == []
+    found = users["mounts_elsewhere"]
+    assert [m["mount_point"] for m in found] == [str(mount)]
+    assert (found[0]["pid"], found[0]["command"]) == (pid, "sleep")
+    link = os.readlink(f"/proc/{pid}/ns/mnt")
+    assert link == f"mnt:[{found[0]['namespace']}]"
+    assert {"unit", "container", "pod"} <= set(found[0])
+    text = floop("status", device)
+    says = f"used:           mounted on {mount} in the mount namespace of sleep"
+    assert f"{says} (process {pid}" in text
+    # It counts as a user that stays.
+    assert "mount namespace of sleep" in run(FLOOP, "detach", device).stderr
+
+
+def test_mounts_are_told_once(floop, image, folder, elsewhere):
+    """Mounts that a namespace has of this one are the same mounts.
+
+    Those are copies, with IDs of their own; processes of one namespace, or of
+    one chroot, share them.
+    """
+    device = floop.attach(image(8 << 20))
+    run("mkfs.ext4", "-q", "-F", device)
+    mount = folder / "mnt"
+    mount.mkdir()
+    pid = elsewhere(f"mount {device} {mount}\n(exec sleep 600) &")
+    found = floop.status(device)["users"]["mounts_elsewhere"]
+    assert len(found) == 1
+    nobodys = run(*NOBODY, FLOOP, "status", device, "--json").stdout
+    found = json.loads(nobodys)["users"]["mounts_elsewhere"]
+    assert [m["mount_point"] for m in found] == [str(mount)]
+    assert found[0]["namespace"] is None
+    run("pkill", "-P", str(pid), check=False)
+
+
+def test_unmounted_lazily(floop, image, folder):
+    """A file system without a mount that is in use all the same is found."""
+    device = floop.attach(image(8 << 20))
+    run("mkfs.ext4", "-q", "-F", device)
+    mount = folder / "mnt"
+    mount.mkdir()
+    run("mount", device, mount)
+    assert floop.status(device)["users"]["file_systems"] == []
+    with open(mount / "file", "w"):
+        run("umount", "--lazy", mount)
+        users = floop.status(device)["users"]
+        text = floop("status", device)
+    assert users["mounts"] == users["mounts_elsewhere"] == []
+    assert users["file_systems"] == [{"device": device, "kind": "ext4"}]
+    says = f"in use by ext4 on {device}, which is mounted nowhere that can be"
+    assert says in text
+
+
+def test_device_on_top(floop, image):
+    """A loop device on a device is named, with what it is."""
+    below = floop.attach(image())
+    above = floop.attach("--driver", "loop", below)
+    try:
+        users = floop.status(below)["users"]
+        name = os.path.basename(above)
+        assert users["holders"] == [name]
+        assert users["stacked"] == [
+            {"device": name, "kind": "loop", "name": None}
+        ]
+        assert f"\nused:           held by {name}\n" in floop("status", below)
+    finally:
+        floop("detach", above)
 
 
 def test_users_of_a_partition(floop, image, partition):
@@ -302,7 +499,8 @@ def test_help(command):
         ["set"],
         ["set", "x"],
         ["set", "--mapping", "auto", "x"],
-        ["list", "x"],
+        ["list", "--columns", "COLOUR"],
+        ["list", "--json", "--raw"],
         ["hold"],
     ],
     ids=" ".join,

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `floop list`.
 
-use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use serde::Serialize;
 
 use crate::cli;
+use crate::column::{self, Column};
 use crate::device::{self, Attachment};
-use crate::error::Result;
-use crate::mapping;
-use crate::output;
-use crate::report::Summary;
+use crate::error::{Error, Result};
+use crate::ioctl::Info;
+use crate::output::{self, complain};
+use crate::report::{Summary, backing_number, reference, status};
 use crate::text::{printable, yes_no};
+use crate::{mapping, size, target};
 
 /// `list --json`.
 #[derive(Serialize)]
@@ -19,56 +21,119 @@ struct Listing {
     devices: Vec<Summary>,
 }
 
-const HEADER: [&str; 12] = [
-    "NAME",
-    "SIZE",
-    "OFFSET",
-    "LIMIT",
-    "SECTOR",
-    "RO",
-    "AUTOCLEAR",
-    "PARTSCAN",
-    "DIRECT",
-    "MAPPED",
-    "DRIVER",
-    "BACK-FILE",
-];
-
-/// The columns with numbers.
-const NUMBERS: std::ops::Range<usize> = 1..5;
-
 /// Lists what is attached. An empty list has no header, as in losetup.
 pub fn run(args: &cli::List) -> Result<()> {
-    let attached = device::attached();
+    let (attached, error) = selected(&args.targets);
+    print(args, &attached)?;
+    error.map_or(Ok(()), Err)
+}
+
+/// The attachments that the targets name, or all of them; and the first error.
+/// Further errors are printed.
+fn selected(targets: &[PathBuf]) -> (Vec<Attachment>, Option<Error>) {
+    if targets.is_empty() {
+        return (device::attached(), None);
+    }
+    let mut found = Vec::new();
+    let mut first_error = None;
+    for target in targets {
+        match target::attachments(target) {
+            Ok(attachments) => found.extend(attachments),
+            Err(error) if first_error.is_none() => first_error = Some(error),
+            Err(error) => complain(&error.to_string()),
+        }
+    }
+    found.sort_by_key(|attachment| attachment.device);
+    found.dedup_by_key(|attachment| attachment.device);
+    (found, first_error)
+}
+
+fn print(args: &cli::List, attached: &[Attachment]) -> Result<()> {
     if args.json {
-        let devices = attached.iter().map(Summary::of).collect();
+        let devices = attached
+            .iter()
+            .map(|attachment| {
+                Summary::of(attachment, status(attachment).as_ref())
+            })
+            .collect();
         return output::print_json(&Listing { devices });
     }
     if attached.is_empty() {
         return Ok(());
     }
-    let mut rows = vec![HEADER.map(str::to_owned)];
-    rows.extend(attached.iter().map(row));
-    output::print(&table(&rows))
+    let columns = if args.columns.is_empty() {
+        &column::DEFAULT[..]
+    } else {
+        &args.columns
+    };
+    let mut rows = Vec::new();
+    if !args.no_headings {
+        rows.push(columns.iter().map(|column| column.heading()).collect());
+    }
+    rows.extend(attached.iter().map(|a| row(a, columns, args.bytes)));
+    output::print(&if args.raw {
+        column::raw(&rows)
+    } else {
+        column::table(columns, &rows)
+    })
 }
 
-fn row(attachment: &Attachment) -> [String; HEADER.len()] {
-    let (image, deleted) = attachment.image();
-    let deleted = if deleted { " (deleted)" } else { "" };
-    [
-        attachment.device.node().display().to_string(),
-        attachment.size.to_string(),
-        attachment.offset.to_string(),
-        attachment.size_limit.to_string(),
-        attachment.sector_size.to_string(),
-        yes_no(attachment.read_only).to_owned(),
-        yes_no(attachment.autoclear).to_owned(),
-        yes_no(attachment.partscan).to_owned(),
-        yes_no(attachment.direct).to_owned(),
-        mapped(attachment),
-        attachment.driver.id().to_owned(),
-        format!("{}{deleted}", printable(image.as_os_str())),
-    ]
+fn row(
+    attachment: &Attachment,
+    columns: &[Column],
+    exact: bool,
+) -> Vec<String> {
+    let info = columns
+        .iter()
+        .any(|column| column.needs_device())
+        .then(|| status(attachment))
+        .flatten();
+    columns
+        .iter()
+        .map(|column| cell(*column, attachment, info.as_ref(), exact))
+        .collect()
+}
+
+/// A cell; "-" if the value is not known.
+fn cell(
+    column: Column,
+    attachment: &Attachment,
+    info: Option<&Info>,
+    exact: bool,
+) -> String {
+    let bytes = |number: u64| {
+        if exact { number.to_string() } else { size::short(number) }
+    };
+    let unless = |value: Option<String>| value.unwrap_or("-".to_owned());
+    match column {
+        Column::Name => attachment.device.node().display().to_string(),
+        Column::Size => bytes(attachment.size),
+        Column::Offset => bytes(attachment.offset),
+        Column::Limit => bytes(attachment.size_limit),
+        Column::Sector => attachment.sector_size.to_string(),
+        Column::ReadOnly => yes_no(attachment.read_only).to_owned(),
+        Column::Autoclear => yes_no(attachment.autoclear).to_owned(),
+        Column::Partscan => yes_no(attachment.partscan).to_owned(),
+        Column::Direct => yes_no(attachment.direct).to_owned(),
+        Column::Mapped => mapped(attachment),
+        Column::Driver => attachment.driver.id().to_owned(),
+        Column::BackFile => {
+            let (image, deleted) = attachment.image();
+            let deleted = if deleted { " (deleted)" } else { "" };
+            format!("{}{deleted}", printable(image.as_os_str()))
+        }
+        Column::BackIno => unless(info.map(|info| info.lo_inode.to_string())),
+        Column::BackMajMin => {
+            unless(info.map(|info| backing_number(info).to_string()))
+        }
+        Column::MajMin => {
+            unless(attachment.device.id().map(|id| id.to_string()))
+        }
+        Column::Ref => unless(
+            info.map(|info| printable(&reference(info)))
+                .filter(|text| !text.is_empty()),
+        ),
+    }
 }
 
 /// The MAPPED column: yes, no, a percentage, or "-" without mapping.
@@ -79,41 +144,5 @@ fn mapped(attachment: &Attachment) -> String {
             format!("{percent}%")
         }
         (Some(mapping), _) => yes_no(mapping.is_on()).to_owned(),
-    }
-}
-
-/// Aligns the columns. The last column is not padded.
-fn table<const N: usize>(rows: &[[String; N]]) -> String {
-    let width = |column: usize| {
-        rows.iter().map(|row| row[column].len()).max().unwrap_or_default()
-    };
-    let widths: Vec<usize> = (0..N).map(width).collect();
-    let mut text = String::new();
-    for row in rows {
-        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            let _ = if column + 1 == N {
-                writeln!(text, "{cell}")
-            } else if NUMBERS.contains(&column) {
-                write!(text, "{cell:>width$} ")
-            } else {
-                write!(text, "{cell:<width$} ")
-            };
-        }
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn columns_line_up() {
-        let row = |cells: [&str; 3]| cells.map(str::to_owned);
-        let text = table(&[
-            row(["NAME", "SIZE", "FILE"]),
-            row(["a", "16777216", "/x"]),
-        ]);
-        assert_eq!(text, "NAME     SIZE FILE\na    16777216 /x\n");
     }
 }
