@@ -51,6 +51,16 @@ Examples:
   floop status --json loop3 | jq -r .direct_reason
   floop status --json /dev/floop0 | jq -r '.mapped, .mapped_reason'";
 
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  floop doctor
+  sudo floop doctor /dev/loop0
+  floop doctor --json | jq -r '.findings[] | .what'
+
+Exit codes besides those below, for what it has found (notes don't count):
+  10  warnings
+  11  errors";
+
 const SET_EXAMPLES: &str = "\
 Examples:
   floop set /dev/floop0 --mapping off   all I/O through the file system
@@ -91,6 +101,9 @@ pub enum Command {
     /// Show everything about one device
     #[command(after_help = format!("{STATUS_EXAMPLES}\n\n{EXIT_CODES}"))]
     Status(Status),
+    /// Look for what is wrong with devices, images and the module
+    #[command(after_help = format!("{DOCTOR_EXAMPLES}\n\n{EXIT_CODES}"))]
+    Doctor(Doctor),
     /// Change a device while it is in use
     #[command(after_help = format!("{SET_EXAMPLES}\n\n{EXIT_CODES}"))]
     Set(Set),
@@ -247,6 +260,17 @@ pub struct Status {
     /// The device: /dev/loop0 or loop0
     pub device: PathBuf,
     /// Print the device as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `floop doctor`.
+#[derive(Args, Debug)]
+pub struct Doctor {
+    /// Only these devices [default: all, and the machine]
+    #[arg(value_name = "DEVICE")]
+    pub devices: Vec<PathBuf>,
+    /// Print what is found as JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -105,6 +105,8 @@ pub struct Plan {
     pub obstacle: Option<String>,
 }
 
+/// The reason for an image that could have direct I/O.
+pub const NOT_ASKED: &str = "it was not asked for";
 const NO_DIRECT_IO: &str = "the image's file system has no direct I/O for it";
 
 fn offset_obstacle(offset: u64, alignment: u32) -> String {
@@ -266,7 +268,7 @@ fn in_tree_reason(file: &File, attachment: &Attachment) -> String {
             sector_obstacle(attachment.sector_size, alignment)
         });
     }
-    "it was not asked for".to_owned()
+    NOT_ASKED.to_owned()
 }
 
 /// Whether to ask the driver for direct I/O.

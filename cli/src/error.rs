@@ -27,6 +27,10 @@ pub enum Exit {
     NotFound = 6,
     /// The image or the device can't be used this way.
     Unsuitable = 7,
+    /// `doctor` has found nothing worse than warnings.
+    Warnings = 10,
+    /// `doctor` has found errors.
+    Errors = 11,
 }
 
 impl From<Exit> for ExitCode {
@@ -144,6 +148,8 @@ mod tests {
             (Exit::Permission, 5),
             (Exit::NotFound, 6),
             (Exit::Unsuitable, 7),
+            (Exit::Warnings, 10),
+            (Exit::Errors, 11),
         ];
         for (exit, code) in all {
             assert_eq!(exit as u8, code);

@@ -5,6 +5,7 @@
 //! `docs/command.md` describes its output and exit codes.
 
 mod cgroup;
+mod checks;
 mod cli;
 mod column;
 mod commands;
@@ -13,6 +14,7 @@ mod device;
 mod dio;
 mod driver;
 mod error;
+mod finding;
 mod free;
 mod holder;
 mod image;
@@ -22,6 +24,7 @@ mod output;
 mod process;
 mod report;
 mod size;
+mod table;
 mod target;
 mod text;
 mod users;
@@ -32,7 +35,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::cli::{Cli, Command};
-use crate::commands::{attach, detach, hold, list, set, status};
+use crate::commands::{attach, detach, doctor, hold, list, set, status};
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
@@ -40,6 +43,10 @@ fn main() -> ExitCode {
         Command::Detach(args) => detach::run(&args),
         Command::List(args) => list::run(&args),
         Command::Status(args) => status::run(&args),
+        Command::Doctor(args) => match doctor::run(&args) {
+            Ok(Some(exit)) => return exit.into(),
+            result => result.map(drop),
+        },
         Command::Set(args) => set::run(&args),
         Command::Hold => hold::run(),
     };

@@ -29,6 +29,9 @@ const OFF: &str = "turned off";
 /// The module's reason for an image with buffered I/O.
 const BUFFERED: &str = "I/O to the image is not direct";
 
+/// The module's reason for an image that another process has open.
+const OPENED: &str = "someone else has the image open";
+
 /// The module's reasons that last, and what to do about each.
 const NEVER: [(&str, &str); 4] = [
     (BUFFERED, "make it direct first"),
@@ -99,8 +102,13 @@ impl Mapping {
         self.reason.is_none()
     }
 
+    /// Whether it is not mapped because another process has the image open.
+    pub fn is_opened_by_others(&self) -> bool {
+        self.reason.as_deref() == Some(OPENED)
+    }
+
     /// The reason and what to do about it, if the reason is one that lasts.
-    fn obstacle(&self) -> Option<(&'static str, &'static str)> {
+    pub fn obstacle(&self) -> Option<(&'static str, &'static str)> {
         let reason = self.reason.as_deref()?;
         NEVER.into_iter().find(|(words, _)| *words == reason)
     }
@@ -232,8 +240,10 @@ mod tests {
     #[test]
     fn the_words_are_the_modules() {
         let module = include_str!("../../kernel/sysfs.c");
-        for words in
-            NEVER.map(|(words, _)| words).into_iter().chain([MAPPED, OFF])
+        for words in NEVER
+            .map(|(words, _)| words)
+            .into_iter()
+            .chain([MAPPED, OFF, OPENED])
         {
             assert!(module.contains(&format!("= \"{words}\",")), "{words}");
         }

@@ -3,6 +3,7 @@
 
 pub mod attach;
 pub mod detach;
+pub mod doctor;
 pub mod hold;
 pub mod list;
 pub mod set;

@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The machine: which driver serves, and what keeps the module from it.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde::Serialize;
+
+use super::modules::{self, Installed};
+use crate::device::{self, Device, Family};
+use crate::finding::{Finding, Findings, Severity};
+
+/// Which drivers there are.
+#[derive(Debug, Serialize)]
+pub struct Drivers {
+    /// The kernel's release.
+    pub kernel: String,
+    /// floop beside the loop driver: its version, if it is loaded.
+    pub floop: Option<String>,
+    /// The driver of loop devices, if it is loaded: `floop-drop-in`, `loop`.
+    pub loop_driver: Option<&'static str>,
+    /// The drop-in's version.
+    pub loop_version: Option<String>,
+    /// Whether modules must be signed.
+    pub signed_only: Option<&'static str>,
+}
+
+impl Drivers {
+    /// Those of this machine.
+    pub fn find() -> Self {
+        let loaded = Path::new("/sys/module/loop").exists()
+            || device::all().iter().any(|d| d.family == Family::Loop);
+        let drop_in = device::drop_in_version();
+        Self {
+            kernel: modules::kernel(),
+            floop: device::module_version(Family::Floop),
+            loop_driver: loaded.then_some(if drop_in.is_some() {
+                "floop-drop-in"
+            } else {
+                "loop"
+            }),
+            loop_version: drop_in,
+            signed_only: signed_only(),
+        }
+    }
+
+    /// Whether floop serves any devices.
+    fn has_ours(&self) -> bool {
+        self.floop.is_some() || self.loop_version.is_some()
+    }
+
+    /// As text, one line.
+    pub fn describe(&self) -> String {
+        let floop = self
+            .floop
+            .as_ref()
+            .map(|version| format!("{version}, side by side"));
+        let other = self.loop_driver.map(|_| match &self.loop_version {
+            Some(version) => format!("{version}, as the loop driver"),
+            None => "loop (in-tree)".to_owned(),
+        });
+        let all: Vec<String> = floop.into_iter().chain(other).collect();
+        if all.is_empty() {
+            "none is loaded".to_owned()
+        } else {
+            all.join("; ")
+        }
+    }
+}
+
+/// What makes the kernel refuse modules without a signature.
+fn signed_only() -> Option<&'static str> {
+    let read = |path: &str| fs::read(path).unwrap_or_default();
+    // Four bytes of attributes, then the value.
+    let secure_boot = read(
+        "/sys/firmware/efi/efivars/\
+         SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c",
+    );
+    let lockdown = read("/sys/kernel/security/lockdown");
+    let lockdown = String::from_utf8_lossy(&lockdown);
+    if secure_boot.get(4) == Some(&1) {
+        Some("Secure Boot")
+    } else if lockdown.contains("[integrity]")
+        || lockdown.contains("[confidentiality]")
+    {
+        Some("lockdown")
+    } else if read("/sys/module/module/parameters/sig_enforce")
+        .starts_with(b"Y")
+    {
+        Some("module.sig_enforce")
+    } else {
+        None
+    }
+}
+
+/// Runs all checks of the machine.
+pub fn check(drivers: &Drivers, to: &mut Findings) {
+    control_nodes(drivers, to);
+    leases(drivers, to);
+    lvm(drivers, to);
+    dkms(to);
+    let floop = modules::installed(Family::Floop);
+    let other = modules::installed(Family::Loop);
+    if floop.is_none() && other.is_none() {
+        to.skip("the installed modules: modinfo finds none");
+    }
+    versions(drivers, floop.as_ref(), other.as_ref(), to);
+    if let Some(module) = other.as_ref() {
+        initramfs(module, to);
+    }
+    for module in [floop, other].into_iter().flatten() {
+        signature(drivers, &module, to);
+    }
+}
+
+/// A container sees the kernel's driver, and not its nodes.
+fn control_nodes(drivers: &Drivers, to: &mut Findings) {
+    let loaded = [
+        (Family::Floop, drivers.floop.is_some()),
+        (Family::Loop, drivers.loop_driver.is_some()),
+    ];
+    for (family, _) in loaded.into_iter().filter(|(_, loaded)| *loaded) {
+        let node = format!("/dev/{}-control", family.name());
+        if Path::new(&node).exists() {
+            continue;
+        }
+        let what = "the driver is loaded, but its control node is missing; in \
+                    a container it has to be bound, and so have the devices";
+        let first = Device { family, number: 0 }.node();
+        to.add(
+            Finding::new(Severity::Warning, "node", &node, what).mend(format!(
+                "--device {node} --device {} ...",
+                first.display()
+            )),
+        );
+    }
+    if drivers.floop.is_none() && drivers.loop_driver.is_none() {
+        let what = "no driver is loaded";
+        to.add(
+            Finding::new(Severity::Note, "driver", "floop", what)
+                .mend("modprobe floop, or modprobe loop"),
+        );
+    }
+}
+
+fn leases(drivers: &Drivers, to: &mut Findings) {
+    let path = "/proc/sys/fs/leases-enable";
+    let off = fs::read(path).is_ok_and(|text| text.starts_with(b"0"));
+    if drivers.has_ours() && off {
+        let what = "leases are off, so floop maps no image";
+        to.add(
+            Finding::new(Severity::Warning, "leases", path, what)
+                .mend("sysctl fs.leases-enable=1"),
+        );
+    }
+}
+
+/// LVM skips disks whose driver it doesn't know.
+fn lvm(drivers: &Drivers, to: &mut Findings) {
+    let conf = "/etc/lvm/lvm.conf";
+    if drivers.floop.is_none() || !Path::new(conf).exists() {
+        return;
+    }
+    let known = [conf, "/etc/lvm/lvmlocal.conf"].into_iter().any(|path| {
+        fs::read(path)
+            .is_ok_and(|text| knows_floop(&String::from_utf8_lossy(&text)))
+    });
+    if !known {
+        let what = "LVM skips floop's devices: it doesn't know their kind";
+        to.add(
+            Finding::new(Severity::Note, "lvm", conf, what).mend(
+                "add to its section \"devices\": types = [ \"floop\", 16 ]",
+            ),
+        );
+    }
+}
+
+/// Whether a line of lvm.conf that counts has `types` with floop.
+fn knows_floop(conf: &str) -> bool {
+    conf.lines().map(str::trim_start).any(|line| {
+        line.strip_prefix("devices/").unwrap_or(line).starts_with("types")
+            && line.contains("\"floop\"")
+    })
+}
+
+/// DKMS has floop, but not built for the running kernel.
+fn dkms(to: &mut Findings) {
+    let kernel = modules::kernel();
+    let folder = Path::new("/var/lib/dkms/floop");
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    let names: Vec<String> = entries
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    // kernel-KERNEL-ARCHITECTURE is a link to what is installed.
+    let start = format!("kernel-{kernel}-");
+    if names.iter().any(|name| name.starts_with(&start)) {
+        return;
+    }
+    let versions = names.iter().filter(|name| !name.starts_with("kernel-"));
+    let Some(version) = versions.max() else { return };
+    let what = format!("DKMS has it, but not for this kernel ({kernel})");
+    let log = folder.join(version).join("build/make.log");
+    let mend = if Path::new(&format!("/lib/modules/{kernel}/build")).exists() {
+        let log = log.exists().then(|| format!("; see {}", log.display()));
+        let log = log.unwrap_or_default();
+        format!("dkms install floop/{version} -k {kernel}{log}")
+    } else {
+        format!(
+            "install the kernel's headers (apt install linux-headers-{kernel})"
+        )
+    };
+    to.add(
+        Finding::new(
+            Severity::Warning,
+            "dkms",
+            format!("floop/{version}"),
+            what,
+        )
+        .mend(mend),
+    );
+}
+
+/// A module that waits to be loaded in place of the loaded one.
+fn versions(
+    drivers: &Drivers,
+    floop: Option<&Installed>,
+    other: Option<&Installed>,
+    to: &mut Findings,
+) {
+    let mut waits = |name: &str, what: String| {
+        to.add(Finding::new(Severity::Warning, "reload", name, what).mend(
+            format!(
+                "modprobe -r {name} && modprobe {name} (while none of its \
+                     devices is in use), or reboot"
+            ),
+        ));
+    };
+    if let (Some(loaded), Some(module)) = (&drivers.floop, floop) {
+        if let Some(new) =
+            module.version.as_ref().filter(|version| *version != loaded)
+        {
+            waits(
+                "floop",
+                format!("{loaded} is loaded, and {new} is installed"),
+            );
+        }
+    }
+    let Some(module) = other.filter(|_| drivers.loop_driver.is_some()) else {
+        return;
+    };
+    match (&drivers.loop_version, &module.version) {
+        (None, Some(new)) if module.is_ours() => waits(
+            "loop",
+            format!(
+                "the drop-in ({new}) is installed, and the in-tree driver is \
+                 still loaded"
+            ),
+        ),
+        (Some(loaded), Some(new)) if loaded != new => {
+            waits("loop", format!("{loaded} is loaded, and {new} is installed"))
+        }
+        (Some(loaded), None) => waits(
+            "loop",
+            format!("{loaded} is loaded, and no longer installed"),
+        ),
+        _ => {}
+    }
+}
+
+/// An initramfs that was made before the drop-in was installed has the in-tree
+/// driver, and loads that at the next boot.
+fn initramfs(module: &Installed, to: &mut Findings) {
+    let Some(image) = modules::initramfs().filter(|_| module.is_ours()) else {
+        return;
+    };
+    let (Some(made), Some(written)) =
+        (modules::modified(&image), module.written())
+    else {
+        return;
+    };
+    if made >= written {
+        return;
+    }
+    let kernel = modules::kernel();
+    let what = "is older than the drop-in: if it has a loop.ko, the next boot \
+                loads the in-tree driver";
+    let mend = if Path::new("/usr/sbin/update-initramfs").exists() {
+        format!("update-initramfs -u -k {kernel}")
+    } else {
+        format!("dracut --force --kver {kernel}")
+    };
+    to.add(
+        Finding::new(Severity::Warning, "initramfs", image.display(), what)
+            .mend(mend),
+    );
+}
+
+/// The public half of the key that DKMS signs with.
+const DKMS_KEY: &str = "/var/lib/dkms/mok.pub";
+
+/// A module that the kernel refuses for want of a signature that it knows.
+fn signature(drivers: &Drivers, module: &Installed, to: &mut Findings) {
+    let (Some(why), Some(file)) = (drivers.signed_only, &module.file) else {
+        return;
+    };
+    if !module.is_ours() {
+        return;
+    }
+    let finding = |what: String| {
+        Finding::new(Severity::Error, "signature", file.display(), what)
+    };
+    if module.signer.is_none() {
+        let what = format!("is not signed, and {why} refuses to load it");
+        to.add(finding(what).mend(
+            "sign it (DKMS 3 does), and enroll the key: mokutil --import \
+             /var/lib/dkms/mok.pub, then reboot",
+        ));
+        return;
+    }
+    if !Path::new(DKMS_KEY).exists() {
+        return;
+    }
+    match enrolled() {
+        None => to.skip("whether DKMS's key is enrolled: mokutil is missing"),
+        Some(true) => {}
+        Some(false) => to.add(
+            finding(format!("its key is not enrolled, and {why} is on"))
+                .mend(format!("mokutil --import {DKMS_KEY}, then reboot")),
+        ),
+    }
+}
+
+/// Whether DKMS's key is one that the firmware or shim knows.
+fn enrolled() -> Option<bool> {
+    let output = Command::new("mokutil")
+        .args(["--test-key", DKMS_KEY])
+        .env("PATH", modules::search_path())
+        .stdin(Stdio::null())
+        .output()
+        .ok()?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    // Its exit code differs between versions.
+    if said.contains("is not enrolled") {
+        Some(false)
+    } else if said.contains("is already enrolled") {
+        Some(true)
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drivers(loop_version: Option<&str>) -> Drivers {
+        Drivers {
+            kernel: "6.12".to_owned(),
+            floop: None,
+            loop_driver: Some("loop"),
+            loop_version: loop_version.map(str::to_owned),
+            signed_only: None,
+        }
+    }
+
+    fn module(version: Option<&str>) -> Installed {
+        Installed {
+            file: Some("/lib/modules/6.12/updates/loop.ko".into()),
+            version: version.map(str::to_owned),
+            signer: None,
+        }
+    }
+
+    fn said(drivers: &Drivers, other: &Installed) -> String {
+        let mut found = Findings::default();
+        versions(drivers, None, Some(other), &mut found);
+        found.findings.pop().map(|finding| finding.what).unwrap_or_default()
+    }
+
+    #[test]
+    fn what_waits_for_a_reboot() {
+        let (new, old) = (Some("floop 0.2"), Some("floop 0.1"));
+        assert_eq!(said(&drivers(None), &module(None)), "");
+        assert_eq!(said(&drivers(old), &module(old)), "");
+        assert!(said(&drivers(None), &module(new)).contains("still loaded"));
+        assert!(said(&drivers(old), &module(new)).contains("0.2 is installed"));
+        assert!(said(&drivers(old), &module(None)).contains("no longer"));
+        let mut none = drivers(None);
+        none.loop_driver = None;
+        assert_eq!(said(&none, &module(new)), "");
+    }
+
+    #[test]
+    fn kinds_that_lvm_knows() {
+        assert!(knows_floop("devices {\n\ttypes = [ \"floop\", 16 ]\n}"));
+        assert!(knows_floop("devices/types = [ \"fd\", 1, \"floop\", 16 ]"));
+        assert!(!knows_floop("\t# types = [ \"floop\", 16 ]\n"));
+        assert!(!knows_floop("types = [ \"fd\", 16 ]\n"));
+    }
+
+    #[test]
+    fn modules_that_must_be_signed() {
+        let mut found = Findings::default();
+        let mut drivers = drivers(None);
+        signature(&drivers, &module(Some("floop 0.1")), &mut found);
+        assert_eq!(found.worst(), None);
+        drivers.signed_only = Some("Secure Boot");
+        signature(&drivers, &module(None), &mut found);
+        assert_eq!(found.worst(), None);
+        signature(&drivers, &module(Some("floop 0.1")), &mut found);
+        assert_eq!(found.worst(), Some(Severity::Error));
+    }
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The modules that are installed, as modinfo and the files say.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
+
+use rustix::system::uname;
+
+use crate::device::Family;
+
+/// The running kernel's release.
+pub fn kernel() -> String {
+    uname().release().to_string_lossy().into_owned()
+}
+
+/// A module that modprobe would load.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Installed {
+    /// Its file; `None` if it is built into the kernel.
+    pub file: Option<PathBuf>,
+    /// Its version, which only ours have.
+    pub version: Option<String>,
+    /// Who signed it.
+    pub signer: Option<String>,
+}
+
+impl Installed {
+    /// Whether it is one of floop's.
+    pub fn is_ours(&self) -> bool {
+        self.version.as_ref().is_some_and(|text| text.starts_with("floop"))
+    }
+
+    /// When its file was written.
+    pub fn written(&self) -> Option<SystemTime> {
+        modified(self.file.as_ref()?)
+    }
+}
+
+/// When a file was written.
+pub fn modified(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).ok()?.modified().ok()
+}
+
+/// The module of this name for the running kernel; `None` if there is none, or
+/// without modinfo.
+pub fn installed(family: Family) -> Option<Installed> {
+    let output = Command::new("modinfo")
+        .args(["-k", &kernel(), family.name()])
+        .env("PATH", search_path())
+        .output()
+        .ok()?;
+    output
+        .status
+        .success()
+        .then(|| parse(&String::from_utf8_lossy(&output.stdout)))
+}
+
+/// Users' PATH may lack the folders of such programs.
+pub fn search_path() -> String {
+    let own = std::env::var("PATH").unwrap_or_default();
+    format!("{own}:/usr/sbin:/sbin")
+}
+
+/// What modinfo prints: `name:   value` a line.
+fn parse(text: &str) -> Installed {
+    let field = |name: &str| {
+        text.lines()
+            .filter_map(|line| line.split_once(':'))
+            .find(|(key, _)| *key == name)
+            .map(|(_, value)| value.trim().to_owned())
+            .filter(|value| !value.is_empty())
+    };
+    Installed {
+        file: field("filename")
+            .filter(|name| name != "(builtin)")
+            .map(PathBuf::from),
+        version: field("version"),
+        signer: field("signer"),
+    }
+}
+
+/// The initramfs of the running kernel.
+pub fn initramfs() -> Option<PathBuf> {
+    let kernel = kernel();
+    ["initrd.img-", "initramfs-"]
+        .into_iter()
+        .flat_map(|start| {
+            [
+                format!("/boot/{start}{kernel}"),
+                format!("/boot/{start}{kernel}.img"),
+            ]
+        })
+        .map(PathBuf::from)
+        .find(|path| path.exists())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_modinfo_says() {
+        let ours = parse(
+            "filename:       /lib/modules/6.12/updates/dkms/loop.ko\n\
+             version:        floop 0.1\nlicense:        GPL\n\
+             signer:         DKMS module signing key\n",
+        );
+        assert!(ours.is_ours());
+        assert_eq!(ours.signer.as_deref(), Some("DKMS module signing key"));
+        let file = ours.file.unwrap_or_default();
+        assert!(file.ends_with("updates/dkms/loop.ko"));
+        let built_in =
+            parse("name:           loop\nfilename:       (builtin)\n");
+        assert_eq!(built_in.file, None);
+        assert!(!built_in.is_ours());
+    }
+}
