@@ -2,11 +2,12 @@
 //! The command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::column::Column;
-use crate::size;
+use crate::{size, wait};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -61,6 +62,16 @@ Exit codes besides those below, for what it has found (notes don't count):
   10  warnings
   11  errors";
 
+const TOP_EXAMPLES: &str = "\
+Keys: q quit, < > choose the column to sort by, r reverse, / filter (Enter
+accepts, Esc clears), space pause, arrows scroll
+
+Examples:
+  floop top
+  floop top --sort latency --interval 5
+  floop top --once                      one table, of one second
+  floop top --once --json | jq '.devices[] | .file_ios'";
+
 const SET_EXAMPLES: &str = "\
 Examples:
   floop set /dev/floop0 --mapping off   all I/O through the file system
@@ -104,6 +115,9 @@ pub enum Command {
     /// Look for what is wrong with devices, images and the module
     #[command(after_help = format!("{DOCTOR_EXAMPLES}\n\n{EXIT_CODES}"))]
     Doctor(Doctor),
+    /// Show the I/O of all devices, live
+    #[command(after_help = format!("{TOP_EXAMPLES}\n\n{EXIT_CODES}"))]
+    Top(Top),
     /// Change a device while it is in use
     #[command(after_help = format!("{SET_EXAMPLES}\n\n{EXIT_CODES}"))]
     Set(Set),
@@ -272,6 +286,49 @@ pub struct Doctor {
     pub devices: Vec<PathBuf>,
     /// Print what is found as JSON
     #[arg(long)]
+    pub json: bool,
+}
+
+/// What `top` sorts by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SortKey {
+    /// The device's name
+    Name,
+    /// I/Os a second
+    Ios,
+    /// Bytes a second
+    Bytes,
+    /// The mean time of an I/O
+    Latency,
+    /// The time with I/O in flight
+    Busy,
+    /// The share that is mapped
+    Mapped,
+    /// I/Os through the file system a second
+    File,
+    /// Broken epochs
+    Broken,
+}
+
+/// `floop top`.
+#[derive(Args, Debug)]
+pub struct Top {
+    /// Time between two looks, in seconds
+    #[arg(short, long, value_name = "SECONDS", default_value = "1")]
+    #[arg(value_parser = wait::parse_interval)]
+    pub interval: Duration,
+    /// What to sort by; the largest is first
+    #[arg(short, long, value_enum, value_name = "KEY")]
+    #[arg(default_value_t = SortKey::Name)]
+    pub sort: SortKey,
+    /// Only devices with this text in their names, images or users
+    #[arg(short, long, value_name = "TEXT", default_value = "")]
+    pub filter: String,
+    /// Print one table and end
+    #[arg(long)]
+    pub once: bool,
+    /// With --once: print JSON
+    #[arg(long, requires = "once")]
     pub json: bool,
 }
 

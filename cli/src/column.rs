@@ -83,7 +83,7 @@ impl Column {
     }
 
     /// Whether it is aligned to the right.
-    fn is_number(self) -> bool {
+    pub fn is_number(self) -> bool {
         matches!(
             self,
             Self::Size
@@ -100,25 +100,26 @@ impl Column {
     }
 }
 
-/// Aligns the columns. The last one is not padded.
-pub fn table(columns: &[Column], rows: &[Vec<String>]) -> String {
+/// Aligns the columns, those of numbers to the right. The last one is not
+/// padded, if it is not of numbers.
+pub fn table(numbers: &[bool], rows: &[Vec<String>]) -> String {
     let width = |at: usize| {
         rows.iter()
             .filter_map(|row| Some(row.get(at)?.chars().count()))
             .max()
             .unwrap_or_default()
     };
-    let widths: Vec<usize> = (0..columns.len()).map(width).collect();
+    let widths: Vec<usize> = (0..numbers.len()).map(width).collect();
     let mut text = String::new();
     for row in rows {
-        let cells = row.iter().zip(columns).zip(&widths).enumerate();
-        for (at, ((cell, column), width)) in cells {
+        let cells = row.iter().zip(numbers).zip(&widths).enumerate();
+        for (at, ((cell, is_number), width)) in cells {
             if at > 0 {
                 text.push(' ');
             }
-            let _ = if column.is_number() {
+            let _ = if *is_number {
                 write!(text, "{cell:>width$}")
-            } else if at + 1 == columns.len() {
+            } else if at + 1 == numbers.len() {
                 write!(text, "{cell}")
             } else {
                 write!(text, "{cell:<width$}")
@@ -163,13 +164,13 @@ mod tests {
 
     #[test]
     fn columns_line_up() {
-        let columns = [Column::Name, Column::Size, Column::BackFile];
+        let columns = [false, true, false];
         let text = table(
             &columns,
             &rows(&[&["NAME", "SIZE", "FILE"], &["é", "16777216", "/x"]]),
         );
         assert_eq!(text, "NAME     SIZE FILE\né    16777216 /x\n");
-        let columns = [Column::Name, Column::Size];
+        let columns = [false, true];
         let text = table(&columns, &rows(&[&["NAME", "SIZE"], &["a", "1"]]));
         assert_eq!(text, "NAME SIZE\na       1\n");
     }

@@ -23,6 +23,9 @@ mod mapping;
 mod output;
 mod process;
 mod report;
+mod sample;
+mod screen;
+mod signals;
 mod size;
 mod table;
 mod target;
@@ -35,7 +38,8 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::cli::{Cli, Command};
-use crate::commands::{attach, detach, doctor, hold, list, set, status};
+use crate::commands::{
+    attach, detach, doctor, hold, list, set, status, top};
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
@@ -47,6 +51,7 @@ fn main() -> ExitCode {
             Ok(Some(exit)) => return exit.into(),
             result => result.map(drop),
         },
+        Command::Top(args) => top::run(&args),
         Command::Set(args) => set::run(&args),
         Command::Hold => hold::run(),
     };

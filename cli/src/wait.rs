@@ -29,6 +29,17 @@ pub fn until(limit: Duration, mut so: impl FnMut() -> bool) -> bool {
     }
 }
 
+/// Parses an interval in seconds: "2", "0.5".
+pub fn parse_interval(text: &str) -> Result<Duration, String> {
+    text.parse::<f64>()
+        .ok()
+        .filter(|seconds| (0.1..=3600.0).contains(seconds))
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| {
+            format!("'{text}' is not an interval: give 0.1 to 3600 seconds")
+        })
+}
+
 /// Waits until the partitions of a device have their nodes and udev, if it
 /// runs, has processed them. Before that their permissions and links are not
 /// final, and a partition may go away and come back while udev rescans the
@@ -54,5 +65,19 @@ pub fn for_partitions(device: Device) {
             "{}: not all of its partitions have their nodes yet",
             node.display()
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals() {
+        assert_eq!(parse_interval("0.5"), Ok(Duration::from_millis(500)));
+        assert_eq!(parse_interval("2"), Ok(Duration::from_secs(2)));
+        for text in ["", "0", "-1", "NaN", "inf", "3601", "1s"] {
+            assert!(parse_interval(text).is_err(), "{text}");
+        }
     }
 }

@@ -74,7 +74,9 @@ fn print(args: &cli::List, attached: &[Attachment]) -> Result<()> {
     output::print(&if args.raw {
         column::raw(&rows)
     } else {
-        column::table(columns, &rows)
+        let numbers: Vec<bool> =
+            columns.iter().map(|column| column.is_number()).collect();
+        column::table(&numbers, &rows)
     })
 }
 

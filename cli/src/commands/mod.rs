@@ -8,3 +8,4 @@ pub mod hold;
 pub mod list;
 pub mod set;
 pub mod status;
+pub mod top;

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The rows of `top`, and how they are drawn.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Text};
+use ratatui::widgets::{Cell, Row as TableRow, Table, TableState};
+use serde::Serialize;
+
+use crate::cli::SortKey;
+use crate::sample::{Rates, Sample};
+use crate::size::short;
+use crate::text::{count, printable};
+use crate::users::Users;
+
+/// A device in `top`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The device.
+    pub device: String,
+    /// Its driver.
+    pub driver: &'static str,
+    /// Its image.
+    pub backing_file: String,
+    /// Whether that was deleted.
+    pub deleted: bool,
+    /// The share that is mapped, in percent; none if that is not known.
+    pub mapped_percent: Option<u64>,
+    /// What it did; none if it was attached meanwhile.
+    #[serde(flatten)]
+    pub rates: Option<Rates>,
+    /// Its users.
+    pub users: Vec<String>,
+    #[serde(skip)]
+    shown: String,
+    #[serde(skip)]
+    number: crate::device::Device,
+}
+
+/// The headings, and what each one sorts by.
+const COLUMNS: [(&str, Option<SortKey>); 13] = [
+    ("NAME", Some(SortKey::Name)),
+    ("READ/s", None),
+    ("WRITE/s", None),
+    ("IO/s", Some(SortKey::Ios)),
+    ("READB/s", None),
+    ("B/s", Some(SortKey::Bytes)),
+    ("ms", Some(SortKey::Latency)),
+    ("BUSY", Some(SortKey::Busy)),
+    ("MAPPED", Some(SortKey::Mapped)),
+    ("FILE/s", Some(SortKey::File)),
+    ("BROKEN", Some(SortKey::Broken)),
+    ("USER", None),
+    ("IMAGE", None),
+];
+
+/// Which columns are numbers.
+pub const NUMBERS: [bool; COLUMNS.len()] = [
+    false, true, true, true, true, true, true, true, true, true, true, false,
+    false,
+];
+
+/// The headings.
+pub fn headings() -> Vec<String> {
+    COLUMNS.iter().map(|(name, _)| (*name).to_owned()).collect()
+}
+
+/// The first user, in few words, and how many more there are.
+fn first_user(users: &Users) -> String {
+    let elsewhere = users.mounts_elsewhere.first().map(|mount| {
+        format!("{} (process {})", mount.mount_point, mount.process.pid)
+    });
+    let first = users
+        .mounts
+        .first()
+        .cloned()
+        .or(elsewhere)
+        .or_else(|| users.holders.first().cloned())
+        .or_else(|| users.swaps.first().map(|_| "swap".to_owned()))
+        .or_else(|| Some(users.file_systems.first()?.kind.clone()))
+        .or_else(|| {
+            let process = users.processes.first()?;
+            Some(format!("{} ({})", process.command, process.pid))
+        });
+    match (first, users.list().len()) {
+        (None, _) => "-".to_owned(),
+        (Some(first), 0 | 1) => first,
+        (Some(first), all) => format!("{first} +{}", all - 1),
+    }
+}
+
+impl Row {
+    /// From a sample, the one before it, and the users.
+    pub fn new(now: &Sample, before: Option<&Sample>, users: &Users) -> Self {
+        let attachment = &now.attachment;
+        let (image, deleted) = attachment.image();
+        let remark = if deleted { " (deleted)" } else { "" };
+        Self {
+            device: attachment.device.node().display().to_string(),
+            driver: attachment.driver.id(),
+            backing_file: image.to_string_lossy().into_owned(),
+            deleted,
+            mapped_percent: now.mapped(),
+            rates: before.and_then(|before| now.since(before)),
+            users: users.list(),
+            shown: format!(
+                "{}\0{}{remark}",
+                first_user(users),
+                printable(image.as_os_str())
+            ),
+            number: attachment.device,
+        }
+    }
+
+    /// Its cells.
+    pub fn cells(&self) -> Vec<String> {
+        let rates = self.rates.as_ref();
+        let dash = || "-".to_owned();
+        let of = |value: fn(&Rates) -> f64| {
+            rates.map_or_else(dash, |rates| number(value(rates)))
+        };
+        let bytes = |value: fn(&Rates) -> f64| {
+            rates.map_or_else(dash, |rates| short(whole(value(rates))))
+        };
+        let latency = rates.and_then(Rates::latency);
+        let (user, image) =
+            self.shown.split_once('\0').unwrap_or(("", &self.shown));
+        let file = rates.and_then(|rates| rates.file_ios);
+        let broken = rates.and_then(|rates| rates.epochs_broken);
+        vec![
+            self.device.clone(),
+            of(|rates| rates.reads),
+            of(|rates| rates.writes),
+            of(Rates::ios),
+            bytes(|rates| rates.read_bytes),
+            bytes(Rates::bytes),
+            latency.map_or_else(dash, |ms| format!("{ms:.2}")),
+            rates.map_or_else(dash, |rates| format!("{:.0}%", rates.busy)),
+            self.mapped_percent
+                .map_or_else(dash, |percent| format!("{percent}%")),
+            file.map_or_else(dash, number),
+            broken.map_or_else(dash, |broken| broken.to_string()),
+            user.to_owned(),
+            image.to_owned(),
+        ]
+    }
+
+    /// Whether the text is in its name, its image or its users.
+    pub fn matches(&self, text: &str) -> bool {
+        text.is_empty()
+            || self.device.contains(text)
+            || self.backing_file.contains(text)
+            || self.users.iter().any(|user| user.contains(text))
+    }
+
+    /// What it is sorted by; devices without the value are last.
+    fn key(&self, key: SortKey) -> f64 {
+        let of = |value: fn(&Rates) -> Option<f64>| {
+            self.rates.as_ref().and_then(value).unwrap_or(-1.0)
+        };
+        // Counts here are small.
+        #[allow(clippy::cast_precision_loss)]
+        let float = |number: u64| number as f64;
+        match key {
+            SortKey::Name => 0.0,
+            SortKey::Ios => of(|rates| Some(rates.ios())),
+            SortKey::Bytes => of(|rates| Some(rates.bytes())),
+            SortKey::Latency => of(Rates::latency),
+            SortKey::Busy => of(|rates| Some(rates.busy)),
+            SortKey::Mapped => self.mapped_percent.map_or(-1.0, float),
+            SortKey::File => of(|rates| rates.file_ios),
+            SortKey::Broken => self
+                .rates
+                .as_ref()
+                .and_then(|rates| rates.epochs_broken)
+                .map_or(-1.0, float),
+        }
+    }
+}
+
+/// A rate, without the decimals of a large one.
+fn number(rate: f64) -> String {
+    if rate < 10.0 && rate > 0.0 {
+        format!("{rate:.1}")
+    } else {
+        format!("{rate:.0}")
+    }
+}
+
+/// A rate of bytes, which is neither negative nor that large.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn whole(rate: f64) -> u64 {
+    rate.round() as u64
+}
+
+/// Sorts: by name from the first, by numbers from the largest.
+pub fn sort(rows: &mut [Row], key: SortKey, reverse: bool) {
+    rows.sort_by(|a, b| {
+        b.key(key).total_cmp(&a.key(key)).then(a.number.cmp(&b.number))
+    });
+    if reverse {
+        rows.reverse();
+    }
+}
+
+/// The next key in the order of the columns, or the one before it.
+pub fn next_key(key: SortKey, back: bool) -> SortKey {
+    let keys: Vec<SortKey> =
+        COLUMNS.iter().filter_map(|(_, key)| *key).collect();
+    let at = keys.iter().position(|one| *one == key).unwrap_or_default();
+    let step = if back { keys.len() - 1 } else { 1 };
+    keys[(at + step) % keys.len()]
+}
+
+/// What the user has chosen.
+pub struct View {
+    /// What to sort by.
+    pub key: SortKey,
+    /// Whether the other way round.
+    pub reverse: bool,
+    /// Only rows that match.
+    pub filter: String,
+    /// Whether the filter is being typed.
+    pub typing: bool,
+    /// Whether to stand still.
+    pub paused: bool,
+    /// The row that is selected, for scrolling.
+    pub state: TableState,
+}
+
+/// Draws the rows.
+pub fn draw(frame: &mut Frame, rows: &[Row], view: &mut View) {
+    let [top, middle, bottom] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Min(1),
+        Constraint::Length(1),
+    ])
+    .areas(frame.area());
+    let paused = if view.paused { ", paused" } else { "" };
+    let filter = if view.filter.is_empty() || view.typing {
+        String::new()
+    } else {
+        format!(", with \"{}\"", view.filter)
+    };
+    let title = format!(
+        "floop top: {}{filter}{paused}",
+        count(rows.len() as u64, "device")
+    );
+    frame.render_widget(Line::from(title), top);
+    let cells: Vec<Vec<String>> = rows.iter().map(Row::cells).collect();
+    let width = |at: usize| {
+        let cells = cells.iter().filter_map(|row| row.get(at));
+        let widest = cells.map(|cell| cell.chars().count()).max();
+        widest.unwrap_or_default().max(COLUMNS[at].0.len())
+    };
+    let widths: Vec<Constraint> = (0..COLUMNS.len())
+        .map(|at| {
+            if at + 1 == COLUMNS.len() {
+                return Constraint::Min(10);
+            }
+            // Long names of users leave room for the image.
+            let width = width(at).min(24);
+            Constraint::Length(u16::try_from(width).unwrap_or(24))
+        })
+        .collect();
+    let aligned = |at: usize, text: String| {
+        let text = Text::from(text);
+        Cell::from(if NUMBERS[at] { text.right_aligned() } else { text })
+    };
+    let header = COLUMNS.iter().enumerate().map(|(at, (name, key))| {
+        let cell = aligned(at, (*name).to_owned());
+        if *key == Some(view.key) {
+            cell.style(Style::new().add_modifier(Modifier::REVERSED))
+        } else {
+            cell
+        }
+    });
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    let lines = cells.into_iter().map(|row| {
+        TableRow::new(
+            row.into_iter().enumerate().map(|(at, cell)| aligned(at, cell)),
+        )
+    });
+    let table = Table::new(lines, widths)
+        .header(TableRow::new(header).style(bold))
+        .row_highlight_style(Style::new().add_modifier(Modifier::UNDERLINED));
+    frame.render_stateful_widget(table, middle, &mut view.state);
+    let keys = if view.typing {
+        format!("filter: {}_", view.filter)
+    } else {
+        "q quit  < > sort by  r reverse  / filter  space pause".to_owned()
+    };
+    frame.render_widget(Line::from(keys), bottom);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_go_round() {
+        let mut key = SortKey::Name;
+        for _ in 0..8 {
+            assert_eq!(next_key(next_key(key, false), true), key);
+            key = next_key(key, false);
+        }
+        assert_eq!(key, SortKey::Name);
+    }
+
+    #[test]
+    fn rates_as_text() {
+        assert_eq!(number(0.0), "0");
+        assert_eq!(number(0.25), "0.2");
+        assert_eq!(number(1234.5), "1234");
+    }
+}
