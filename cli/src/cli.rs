@@ -72,6 +72,11 @@ Examples:
   floop top --once                      one table, of one second
   floop top --once --json | jq '.devices[] | .file_ios'";
 
+const WATCH_EXAMPLES: &str = "\
+Examples:
+  floop watch
+  floop watch --json | jq -r 'select(.event == \"attach\") | .device'";
+
 const SET_EXAMPLES: &str = "\
 Examples:
   floop set /dev/floop0 --mapping off   all I/O through the file system
@@ -118,6 +123,9 @@ pub enum Command {
     /// Show the I/O of all devices, live
     #[command(after_help = format!("{TOP_EXAMPLES}\n\n{EXIT_CODES}"))]
     Top(Top),
+    /// Print events: attach, detach, resize, epochs, errors
+    #[command(after_help = format!("{WATCH_EXAMPLES}\n\n{EXIT_CODES}"))]
+    Watch(Watch),
     /// Change a device while it is in use
     #[command(after_help = format!("{SET_EXAMPLES}\n\n{EXIT_CODES}"))]
     Set(Set),
@@ -329,6 +337,18 @@ pub struct Top {
     pub once: bool,
     /// With --once: print JSON
     #[arg(long, requires = "once")]
+    pub json: bool,
+}
+
+/// `floop watch`.
+#[derive(Args, Debug)]
+pub struct Watch {
+    /// How often to look for what the kernel doesn't report, in seconds
+    #[arg(short, long, value_name = "SECONDS", default_value = "1")]
+    #[arg(value_parser = wait::parse_interval)]
+    pub interval: Duration,
+    /// Print each event as JSON, a line each
+    #[arg(long)]
     pub json: bool,
 }
 

@@ -7,6 +7,7 @@
 mod cgroup;
 mod checks;
 mod cli;
+mod clock;
 mod column;
 mod commands;
 mod content;
@@ -39,7 +40,8 @@ use clap::Parser;
 
 use crate::cli::{Cli, Command};
 use crate::commands::{
-    attach, detach, doctor, hold, list, set, status, top};
+    attach, detach, doctor, hold, list, set, status, top, watch,
+};
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
             result => result.map(drop),
         },
         Command::Top(args) => top::run(&args),
+        Command::Watch(args) => watch::run(&args),
         Command::Set(args) => set::run(&args),
         Command::Hold => hold::run(),
     };

@@ -9,3 +9,4 @@ pub mod list;
 pub mod set;
 pub mod status;
 pub mod top;
+pub mod watch;
