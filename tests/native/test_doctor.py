@@ -48,8 +48,8 @@ def used(floop, image, folder):
 
     def attach(*args):
         device = floop.attach(*args)
-        # Another process: doctor doesn't count itself, but this is not it.
-        held.append(subprocess.Popen(["sleep", "600"], stdin=open(device)))
+        with open(device, "rb") as f:
+            held.append(subprocess.Popen(["sleep", "600"], stdin=f))
         return device
 
     yield attach
@@ -96,9 +96,7 @@ def test_deleted(floop, used, image):
     path.unlink()
     (path.parent / "used").unlink()
     wait_until(
-        lambda: (
-            finding(examine(device), "deleted")["severity"] == "warning"
-        )
+        lambda: finding(examine(device), "deleted")["severity"] == "warning"
     )
     found = finding(examine(device, code=WARNINGS), "deleted")
     assert f"{path} was deleted" in found["what"] and "3M" in found["what"]
@@ -291,7 +289,11 @@ def machine(folder):
         program(
             folder, "modinfo", f'exec cat "{folder}/modinfo-$3" 2>/dev/null'
         )
-        return [*private(extra), "env", f"PATH={folder}/bin:{os.environ['PATH']}"]
+        return [
+            *private(extra),
+            "env",
+            f"PATH={folder}/bin:{os.environ['PATH']}",
+        ]
 
     return make
 
@@ -371,7 +373,8 @@ def test_dkms(machine):
     found = finding(examine(via=machine({}, has)), "dkms")
     assert (found["severity"], found["subject"]) == ("warning", "floop/0.1.0")
     assert kernel in found["what"]
-    has += f"ln -s 0.1.0/{kernel}/x86_64 /var/lib/dkms/floop/kernel-{kernel}-x86_64"
+    link = f"/var/lib/dkms/floop/kernel-{kernel}-x86_64"
+    has += f"ln -s 0.1.0/{kernel}/x86_64 {link}"
     assert finding(examine(via=machine({}, has)), "dkms") is None
 
 

@@ -320,7 +320,9 @@ def test_users(floop, image, folder):
         assert os.getpid() in [p["pid"] for p in users["processes"]]
         text = floop("status", device)
     assert f"\nused:           mounted on {mount}\n" in text
-    assert re.search(rf"^used: +open in .*\(process {os.getpid()}[,)]", text, re.M)
+    assert re.search(
+        rf"^used: +open in .*\(process {os.getpid()}[,)]", text, re.M
+    )
     run("umount", mount)
 
 
@@ -466,7 +468,18 @@ def test_image_in_place_of_its_device(floop, image):
 
 
 @pytest.mark.parametrize(
-    "command", [[], ["attach"], ["detach"], ["list"], ["status"], ["set"]]
+    "command",
+    [
+        [],
+        ["attach"],
+        ["detach"],
+        ["list"],
+        ["status"],
+        ["doctor"],
+        ["top"],
+        ["watch"],
+        ["set"],
+    ],
 )
 def test_help(command):
     """--help has examples and the exit codes.

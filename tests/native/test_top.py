@@ -116,9 +116,7 @@ def busy():
         def work():
             with open(device, "rb", buffering=0) as f:
                 while not stop.is_set():
-                    os.posix_fadvise(
-                        f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED
-                    )
+                    os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
                     os.pread(f.fileno(), 65536, 0)
                     time.sleep(0.01)
 
@@ -153,8 +151,9 @@ def test_once(floop, image, busy):
     assert found["read_bytes"] >= 4096 * found["reads"]
     assert found["read_ms"] >= 0 and found["write_ms"] is None
     assert found["backing_file"] == str(path)
-    assert any("open in python" in user or "pytest" in user
-               for user in found["users"])
+    assert any(
+        "open in python" in user or "pytest" in user for user in found["users"]
+    )
     for name in ("mapped_percent", "mapped_ios", "file_ios", "epochs_broken"):
         assert found[name] is None, "the in-tree driver maps nothing"
     assert device_in(report, idle)["reads"] == 0
@@ -229,7 +228,7 @@ def test_small_terminal(screen):
         packed = struct.pack("HHHH", *size, 0, 0)
         fcntl.ioctl(top.fd, termios.TIOCSWINSZ, packed)
         top.process.send_signal(signal.SIGWINCH)
-        wait_until(lambda: top.read())
+        wait_until(top.read)
     top.shows("q quit")
     top.press("q")
     top.ends()

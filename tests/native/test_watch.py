@@ -63,7 +63,7 @@ def test_events(floop, image, watch):
 def test_the_kernel_reports(floop, image, watch):
     """It doesn't wait for its next look when the kernel reports a change."""
     _, path = watch("--json", "--interval", "3600")
-    wait_until(lambda: path.exists())
+    wait_until(path.exists)
     other = image(name="other")
     device = floop.attach(other)
     # The first look may come after the attach.
