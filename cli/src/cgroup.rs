@@ -70,7 +70,7 @@ fn of_path(path: &str) -> Place {
             place.container = Some(id.to_owned());
             // What is below is the container's own.
             break;
-        } else if name.ends_with(".service") || name.ends_with(".scope") {
+        } else if [".service", ".scope"].iter().any(|k| name.ends_with(k)) {
             place.unit = Some(name.to_owned());
         }
         before = name;

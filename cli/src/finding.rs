@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What `doctor` finds.
 
+use std::cmp::Reverse;
 use std::fmt;
 
 use serde::Serialize;
@@ -92,6 +93,6 @@ impl Findings {
 
     /// Puts the worst first, and otherwise keeps the order.
     pub fn sort(&mut self) {
-        self.findings.sort_by(|a, b| b.severity.cmp(&a.severity));
+        self.findings.sort_by_key(|finding| Reverse(finding.severity));
     }
 }

@@ -9,6 +9,7 @@ use ratatui::widgets::{Cell, Row as TableRow, Table, TableState};
 use serde::Serialize;
 
 use crate::cli::SortKey;
+use crate::device::Device;
 use crate::sample::{Rates, Sample};
 use crate::size::short;
 use crate::text::{count, printable};
@@ -32,10 +33,15 @@ pub struct Row {
     pub rates: Option<Rates>,
     /// Its users.
     pub users: Vec<String>,
+    /// The first of them, in few words.
     #[serde(skip)]
-    shown: String,
+    first_user: String,
+    /// The image, safe to print.
     #[serde(skip)]
-    number: crate::device::Device,
+    image: String,
+    /// For the order.
+    #[serde(skip)]
+    number: Device,
 }
 
 /// The headings, and what each one sorts by.
@@ -104,11 +110,8 @@ impl Row {
             mapped_percent: now.mapped(),
             rates: before.and_then(|before| now.since(before)),
             users: users.list(),
-            shown: format!(
-                "{}\0{}{remark}",
-                first_user(users),
-                printable(image.as_os_str())
-            ),
+            first_user: first_user(users),
+            image: format!("{}{remark}", printable(image.as_os_str())),
             number: attachment.device,
         }
     }
@@ -124,8 +127,6 @@ impl Row {
             rates.map_or_else(dash, |rates| short(whole(value(rates))))
         };
         let latency = rates.and_then(Rates::latency);
-        let (user, image) =
-            self.shown.split_once('\0').unwrap_or(("", &self.shown));
         let file = rates.and_then(|rates| rates.file_ios);
         let broken = rates.and_then(|rates| rates.epochs_broken);
         vec![
@@ -141,8 +142,8 @@ impl Row {
                 .map_or_else(dash, |percent| format!("{percent}%")),
             file.map_or_else(dash, number),
             broken.map_or_else(dash, |broken| broken.to_string()),
-            user.to_owned(),
-            image.to_owned(),
+            self.first_user.clone(),
+            self.image.clone(),
         ]
     }
 

@@ -133,12 +133,17 @@ def test_signals(floop, image, watch, name):
 def test_nobody_reads(floop, image):
     """It ends when whoever reads it has ended, though nothing happens."""
     floop.attach(image())
-    with subprocess.Popen(
+    process = subprocess.Popen(
         [FLOOP, "watch", "--interval", "3600"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-    ) as process:
+    )
+    try:
         assert process.stdout.readline()
         process.stdout.close()
         assert process.wait(timeout=20) == 0
         assert process.stderr.read() == b""
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()

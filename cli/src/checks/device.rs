@@ -68,12 +68,11 @@ fn leaked(subject: &Subject) -> Option<Finding> {
 /// A device that its last user should detach, and that user doesn't go.
 fn autoclear(subject: &Subject) -> Option<Finding> {
     let users = &subject.users;
-    if !subject.attachment.autoclear
-        || !(users.mounts.is_empty()
-            && users.holders.is_empty()
-            && users.swaps.is_empty()
-            && users.processes.is_empty())
-    {
+    let is_seen = !(users.mounts.is_empty()
+        && users.holders.is_empty()
+        && users.swaps.is_empty()
+        && users.processes.is_empty());
+    if is_seen || !subject.attachment.autoclear {
         return None;
     }
     let finding = |severity, what: &str| {

@@ -259,12 +259,17 @@ fn versions(
             ),
         ),
         (Some(loaded), Some(new)) if loaded != new => {
-            waits("loop", format!("{loaded} is loaded, and {new} is installed"))
+            waits(
+                "loop",
+                format!("{loaded} is loaded, and {new} is installed"),
+            );
         }
-        (Some(loaded), None) => waits(
-            "loop",
-            format!("{loaded} is loaded, and no longer installed"),
-        ),
+        (Some(loaded), None) => {
+            waits(
+                "loop",
+                format!("{loaded} is loaded, and no longer installed"),
+            );
+        }
         _ => {}
     }
 }

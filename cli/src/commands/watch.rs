@@ -2,8 +2,9 @@
 //! `floop watch`.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Write as _};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -29,7 +30,8 @@ const SOON: Duration = Duration::from_millis(50);
 #[derive(Debug, PartialEq, Serialize)]
 struct Event {
     time: f64,
-    event: &'static str,
+    #[serde(rename = "event")]
+    name: &'static str,
     device: String,
     backing_file: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -41,10 +43,10 @@ struct Event {
 }
 
 impl Event {
-    fn new(event: &'static str, of: &Attachment) -> Self {
+    fn new(name: &'static str, of: &Attachment) -> Self {
         Self {
             time: clock::seconds(),
-            event,
+            name,
             device: of.device.node().display().to_string(),
             backing_file: of.image().0.to_string_lossy().into_owned(),
             size: None,
@@ -59,15 +61,15 @@ impl Event {
         }
         let image = printable(self.backing_file.as_ref());
         let mut line =
-            format!("{} {} {} {image}", clock::now(), self.event, self.device);
+            format!("{} {} {} {image}", clock::now(), self.name, self.device);
         if let Some(size) = self.size {
-            line += &format!(" size={size}");
+            let _ = write!(line, " size={size}");
         }
         if let Some(count) = self.count {
-            line += &format!(" count={count}");
+            let _ = write!(line, " count={count}");
         }
         if let Some(reason) = &self.reason {
-            line += &format!(" ({reason})");
+            let _ = write!(line, " ({reason})");
         }
         line
     }
@@ -103,7 +105,7 @@ fn watch(args: &cli::Watch) -> io::Result<()> {
         let mut events = compare(&before, &now);
         if first {
             for event in &mut events {
-                event.event = "present";
+                event.name = "present";
             }
         }
         first = false;

@@ -1,0 +1,63 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# shows: floop doctor says why floop maps an image or not, who has it open, and
+#   what of the machine keeps it from that, and leaves everything as it is.
+# modes: side-by-side drop-in
+# machines: stable-side-by-side lts-drop-in
+# timeout: 240
+. tests/lib/cli.sh
+map_images
+
+# found CHECK [DEVICE]... - what doctor says of it
+found() {
+	local check=$1
+	shift
+	"$FLOOP" doctor --json "$@" >"$WORK/doctor" || true
+	awk -v check="\"$check\"," '
+		/^ *"check":/ { is = $2 == check }
+		is && /^ *"(what|mend)":/ { print }' "$WORK/doctor"
+}
+
+opened() {
+	[ "$(attr "$1" loop/mapped_reason)" = "someone else has the image open" ]
+}
+
+is_mapped() {
+	[ "$(attr "$1" loop/mapped)" = 1 ]
+}
+
+on_disk xfs
+image=$MNT/image
+noise "$image" 4
+dev=$("$FLOOP" attach --mapping on "$image")
+is "a mapped device" "$(found unmapped "$dev")" ""
+exec 5<"$image"
+wait_until 20 opened "$dev"
+matches "who has the image open" "$(found unmapped "$dev")" \
+	"*someone else has the image open: *bash [(]process $$*end those*"
+exec 5<&-
+wait_until 20 is_mapped "$dev"
+check "turn it off" "$FLOOP" set "$dev" --mapping off
+matches "turned off" "$(found unmapped "$dev")" \
+	"*is not mapped: turned off*floop set $dev --mapping on*"
+check "turn it on" "$FLOOP" set "$dev" --mapping on
+epochs=$(loop_stat "$dev" epochs_broken)
+
+later sysctl -q fs.leases-enable=1
+sysctl -q fs.leases-enable=0
+matches "leases are off" "$(found leases)" "*sysctl fs.leases-enable=1*"
+sysctl -q fs.leases-enable=1
+is "leases are on" "$(found leases)" ""
+
+"$FLOOP" doctor --json >"$WORK/doctor" || true
+case $DRIVER_MODE in
+side-by-side)
+	matches "the driver" "$(cat "$WORK/doctor")" '*"floop": "floop *'
+	;;
+drop-in)
+	matches "the driver" "$(cat "$WORK/doctor")" \
+		'*"loop_driver": "floop-drop-in"*'
+	;;
+esac
+is "no epoch was broken" "$(loop_stat "$dev" epochs_broken)" "$epochs"
+check "detach" "$FLOOP" detach "$dev"

@@ -1,0 +1,69 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# shows: floop watch prints the epochs of a mapped image as they begin and are
+#   broken, and floop top tells mapped I/O from I/O through the file system.
+# modes: side-by-side drop-in
+# machines: stable-side-by-side lts-drop-in
+# timeout: 240
+. tests/lib/cli.sh
+map_images
+
+# happened EVENT - is it in the output of watch?
+happened() {
+	grep -q " $1 $dev $image" "$WORK/events"
+}
+
+on_disk xfs
+image=$MNT/image
+noise "$image" 4
+"$FLOOP" watch --interval 0.2 >"$WORK/events" &
+watcher=$!
+later kill_watcher
+kill_watcher() {
+	kill "$watcher" 2>/dev/null || true
+}
+dev=$("$FLOOP" attach --mapping on "$image")
+wait_until 20 happened attach
+exec 5<"$image"
+wait_until 20 happened epoch-broken
+matches "why it was broken" "$(grep " epoch-broken $dev" "$WORK/events")" \
+	"*count=1 (someone else has the image open)*"
+cp "$WORK/events" "$WORK/events.before"
+exec 5<&-
+begun_again() {
+	tail -n +"$(($(wc -l <"$WORK/events.before") + 1))" "$WORK/events" |
+		grep -q " epoch-begun $dev $image count="
+}
+wait_until 20 begun_again
+
+# reads SECONDS - read the device, directly, for as long as that
+reads() {
+	local end=$((SECONDS + $1))
+	while [ "$SECONDS" -lt "$end" ]; do
+		dd if="$dev" of=/dev/null bs=64k iflag=direct status=none
+	done
+}
+
+# rates - ios by both ways, rounded, while it is read
+rates() {
+	local reader
+	reads $((6 * ${SLOWER:-1})) &
+	reader=$!
+	"$FLOOP" top --once --json --interval 2 --filter "$image" >"$WORK/top"
+	wait "$reader"
+	printf '%.0f %.0f\n' "$(fields mapped_ios <"$WORK/top")" \
+		"$(fields file_ios <"$WORK/top")"
+}
+
+read -r mapped file < <(rates)
+is "mapped I/O" "$((mapped > 0)) $file" "1 0"
+is "all of it is mapped" "$(fields mapped_percent <"$WORK/top")" 100
+check "turn it off" "$FLOOP" set "$dev" --mapping off
+read -r mapped file < <(rates)
+is "I/O through the file system" "$mapped $((file > 0))" "0 1"
+check "detach" "$FLOOP" detach "$dev"
+wait_until 20 happened detach
+kill -INT "$watcher"
+status=0
+wait "$watcher" || status=$?
+is "it ends well" "$status" 0
