@@ -29,9 +29,6 @@ const OFF: &str = "turned off";
 /// The module's reason for an image with buffered I/O.
 const BUFFERED: &str = "I/O to the image is not direct";
 
-/// The module's reason for an image that another process has open.
-const OPENED: &str = "someone else has the image open";
-
 /// The module's reasons that last, and what to do about each.
 const NEVER: [(&str, &str); 4] = [
     (BUFFERED, "make it direct first"),
@@ -100,11 +97,6 @@ impl Mapping {
     /// Whether it is mapped now.
     pub fn is_on(&self) -> bool {
         self.reason.is_none()
-    }
-
-    /// Whether it is not mapped because another process has the image open.
-    pub fn is_opened_by_others(&self) -> bool {
-        self.reason.as_deref() == Some(OPENED)
     }
 
     /// The reason and what to do about it, if the reason is one that lasts.
@@ -240,10 +232,8 @@ mod tests {
     #[test]
     fn the_words_are_the_modules() {
         let module = include_str!("../../kernel/sysfs.c");
-        for words in NEVER
-            .map(|(words, _)| words)
-            .into_iter()
-            .chain([MAPPED, OFF, OPENED])
+        for words in
+            NEVER.map(|(words, _)| words).into_iter().chain([MAPPED, OFF])
         {
             assert!(module.contains(&format!("= \"{words}\",")), "{words}");
         }

@@ -75,6 +75,10 @@ def test_json_has_the_documented_fields(floop, image):
         "direct": bool,
         "mapped": (bool, type(None)),
         "mapped_bytes": (int, type(None)),
+        "maj_min": str,
+        "back_ino": int,
+        "back_maj_min": str,
+        "ref": str,
         "direct_reason": (str, type(None)),
         "mapping": (bool, type(None)),
         "mapped_reason": (str, type(None)),
@@ -92,7 +96,16 @@ def test_json_has_the_documented_fields(floop, image):
         assert isinstance(out[name], kind), name
     assert out["backing_file"] == str(path)
     assert out["size"] == 1 << 20
-    assert list(out["users"]) == ["mounts", "holders", "swaps", "processes"]
+    assert list(out["users"]) == [
+        "mounts",
+        "mounts_elsewhere",
+        "file_systems",
+        "holders",
+        "stacked",
+        "swaps",
+        "processes",
+        "processes_not_seen",
+    ]
 
 
 def test_offset_and_size_limit_are_a_window(floop, image):

@@ -25,7 +25,7 @@ class Screen:
 
     def __init__(self, *args):
         self.fd, other = pty.openpty()
-        size = struct.pack("HHHH", 30, 200, 0, 0)
+        size = struct.pack("HHHH", 300, 200, 0, 0)
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, size)
         self.before = termios.tcgetattr(self.fd)
         self.process = subprocess.Popen(
@@ -67,7 +67,7 @@ class Screen:
                 column += 1
         lines = [
             "".join(cells.get((row, column), " ") for column in range(1, 201))
-            for row in range(1, 31)
+            for row in range(1, 301)
         ]
         return "\n".join(line.rstrip() for line in lines)
 
@@ -222,7 +222,7 @@ def test_small_terminal(screen):
     """A terminal of one line is no error."""
     top = screen()
     top.shows("q quit")
-    for size in ((1, 3), (30, 200)):
+    for size in ((1, 3), (300, 200)):
         top.read()
         top.all = b""
         packed = struct.pack("HHHH", *size, 0, 0)

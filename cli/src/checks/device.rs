@@ -11,6 +11,9 @@ use crate::size::short;
 use crate::text::printable;
 use crate::users::{self, Users};
 
+/// The module's reason for an image that another process has open.
+const OPENED: &str = "someone else has the image open";
+
 /// Runs all checks of one device.
 pub fn check(subject: &Subject, to: &mut Findings) {
     if let Some(finding) = leaked(subject) {
@@ -130,7 +133,7 @@ fn unmapped(subject: &Subject, to: &mut Findings) -> Option<Finding> {
                 .mend(format!("floop set {node} --mapping on")),
         );
     }
-    if mapping.is_opened_by_others() {
+    if why == OPENED {
         let who: Vec<String> = subject
             .identity()
             .map(users::of_image)
@@ -183,4 +186,15 @@ fn number_of(node: &Path) -> Option<DevId> {
         .file_type()
         .is_block_device()
         .then(|| DevId::from_stat(metadata.rdev()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_word_is_the_modules() {
+        let module = include_str!("../../../kernel/sysfs.c");
+        assert!(module.contains(&format!("= \"{OPENED}\",")));
+    }
 }
