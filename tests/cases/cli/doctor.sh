@@ -19,8 +19,10 @@ found() {
 }
 
 opened() {
-	[ "$(attr "$1" loop/mapped_reason)" = "someone else has the image open" ]
+	[ "$(attr "$1" loop/mapped_reason)" = "$someone_else" ]
 }
+
+someone_else="someone else has the image open"
 
 is_mapped() {
 	[ "$(attr "$1" loop/mapped)" = 1 ]
@@ -34,7 +36,7 @@ is "a mapped device" "$(found unmapped "$dev")" ""
 exec 5<"$image"
 wait_until 20 opened "$dev"
 matches "who has the image open" "$(found unmapped "$dev")" \
-	"*someone else has the image open: *bash [(]process $$*end those*"
+	"*$someone_else: *bash [(]process $$*end those*"
 exec 5<&-
 wait_until 20 is_mapped "$dev"
 check "turn it off" "$FLOOP" set "$dev" --mapping off
