@@ -8,6 +8,8 @@
 . tests/lib/cli.sh
 map_images
 
+someone_else="someone else has the image open"
+
 # found CHECK [DEVICE]... - what doctor says of it
 found() {
 	local check=$1
@@ -21,8 +23,6 @@ found() {
 opened() {
 	[ "$(attr "$1" loop/mapped_reason)" = "$someone_else" ]
 }
-
-someone_else="someone else has the image open"
 
 is_mapped() {
 	[ "$(attr "$1" loop/mapped)" = 1 ]
