@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The command line.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::column::Column;
@@ -37,7 +39,10 @@ Examples:
   floop attach --direct on --sector-size 4096 disk.img   direct I/O or an error
   floop attach --mapping on disk.img                     mapped or an error
   floop attach --mapping off disk.img                    never mapped
-  floop attach --driver loop disk.img                    a loop device";
+  floop attach --driver loop disk.img                    a loop device
+  floop attach --number 7 disk.img                       /dev/floop7
+  floop attach --if-attached reuse disk.img              the device that it has,
+                                                         or a new one";
 
 const DETACH_EXAMPLES: &str = "\
 Examples:
@@ -178,6 +183,17 @@ pub enum Mapping {
     Off,
 }
 
+/// What to do with an image that is attached for writing already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum IfAttached {
+    /// Refuse it
+    Fail,
+    /// Print the device that it has, if that fits the options
+    Reuse,
+    /// Attach it all the same, with a warning
+    Allow,
+}
+
 /// On or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Switch {
@@ -185,6 +201,15 @@ pub enum Switch {
     On,
     /// Off
     Off,
+}
+
+/// Parses a name that the driver keeps.
+fn loop_ref() -> impl TypedValueParser<Value = OsString> {
+    OsStringValueParser::new().try_map(|name| match name.len() {
+        0 => Err("is empty: leave it out for the image's name"),
+        1..=63 => Ok(name),
+        _ => Err("is too long: the driver keeps 63 bytes"),
+    })
 }
 
 /// `floop attach`.
@@ -226,6 +251,18 @@ pub struct Attach {
     /// The driver to attach with
     #[arg(long, value_enum, default_value_t = DriverChoice::Auto)]
     pub driver: DriverChoice,
+    /// If the image is attached for writing already
+    #[arg(long, value_enum, value_name = "WHAT")]
+    #[arg(default_value_t = IfAttached::Fail)]
+    pub if_attached: IfAttached,
+    /// Attach it to the device of this number [default: a free one]
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(..1 << 20))]
+    pub number: Option<u32>,
+    /// The name in the driver's status, at most 63 bytes [default: the
+    /// image's]
+    #[arg(long, value_name = "NAME", value_parser = loop_ref())]
+    pub loop_ref: Option<OsString>,
     /// Print the new device as JSON
     #[arg(long)]
     pub json: bool,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Finding a free device and attaching an image to it.
+//! Finding a free device, or the one that is asked for, and attaching an image
+//! to it.
 
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
@@ -15,12 +16,16 @@ use crate::driver::Control;
 use crate::error::{Error, Exit, Result};
 use crate::image::{Identity, Image};
 use crate::ioctl::{self, Config};
+use crate::text::printable;
 use crate::wait;
 
 /// How long to try while other processes take each device that is free.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// How many times in a row a free device may be busy before a new one is added.
 const MAX_CLAIMED: u32 = 8;
+
+/// How long a device that is asked for may be busy, while another image goes.
+const GRACE: Duration = Duration::from_secs(2);
 
 const REFUSED: &str = "the driver refuses it as an image";
 
@@ -76,6 +81,56 @@ pub fn attach(
         TIMEOUT.as_secs()
     );
     Err(Error::new(Exit::Busy, &image.path, cause).hint("try again"))
+}
+
+/// Attaches the image to the device of this number, which is made if need be.
+pub fn attach_at(
+    control: &Control,
+    number: u32,
+    image: &Image,
+    config: &Config,
+    sector_size: Option<u32>,
+) -> Result<(Device, File)> {
+    let device = Device { family: control.family, number };
+    let node = device.node();
+    let added = match ioctl::add(&control.file, number) {
+        Ok(()) => true,
+        Err(Errno::EXIST) => false,
+        Err(Errno::INVAL) => {
+            let cause = "the driver has no device of this number";
+            return Err(Error::new(Exit::Unsuitable, &node, cause)
+                .hint("give a smaller --number"));
+        }
+        Err(error) => {
+            return Err(Error::os(&node, "cannot make it", error));
+        }
+    };
+    let mut result = Ok(Attempt::Again);
+    wait::until(GRACE, || {
+        result = attempt(device, image, config, sector_size);
+        device.is_attached()
+            || !matches!(result, Ok(Attempt::Again | Attempt::Claimed))
+    });
+    match result {
+        Ok(Attempt::Done(device, file)) => return Ok((device, file)),
+        Ok(_) => {}
+        Err(error) => {
+            if added {
+                // Leave no device behind that nobody knows of.
+                let _ = ioctl::remove(&control.file, number);
+            }
+            return Err(error);
+        }
+    }
+    let cause = match device.attachment() {
+        Some(other) => {
+            let name = printable(other.image().0.as_os_str());
+            format!("{name} is attached to it")
+        }
+        None => "is busy: a process has it open exclusively".to_owned(),
+    };
+    Err(Error::new(Exit::Busy, &node, cause)
+        .hint("give another --number, or leave it out for a free device"))
 }
 
 /// Opens a free device; `None` if it was removed or can't be opened just now.

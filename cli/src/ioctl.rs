@@ -76,6 +76,22 @@ pub fn add_any(control: impl AsFd) -> Result<u32> {
     .map(index)
 }
 
+/// `LOOP_CTL_ADD`: adds the device with this number.
+pub fn add(control: impl AsFd, number: u32) -> Result<()> {
+    let argument = usize::try_from(number).unwrap_or(usize::MAX);
+    // SAFETY: `LOOP_CTL_ADD` takes an integer.
+    unsafe { ioctl(control, Number { opcode: uapi::LOOP_CTL_ADD, argument }) }
+        .map(drop)
+}
+
+/// `LOOP_CTL_REMOVE`: removes a device that nobody uses.
+pub fn remove(control: impl AsFd, number: u32) -> Result<()> {
+    let argument = usize::try_from(number).unwrap_or(usize::MAX);
+    let call = Number { opcode: uapi::LOOP_CTL_REMOVE, argument };
+    // SAFETY: `LOOP_CTL_REMOVE` takes an integer.
+    unsafe { ioctl(control, call) }.map(drop)
+}
+
 /// `LOOP_CONFIGURE`: attaches an image with all its settings in one step.
 pub fn configure(device: impl AsFd, config: &Config) -> Result<()> {
     // SAFETY: `LOOP_CONFIGURE` reads a `loop_config`.
@@ -103,6 +119,13 @@ pub fn set_direct(device: impl AsFd, on: bool) -> Result<()> {
         Number { opcode: uapi::LOOP_SET_DIRECT_IO, argument: usize::from(on) };
     // SAFETY: `LOOP_SET_DIRECT_IO` takes an integer.
     unsafe { ioctl(device, call) }.map(drop)
+}
+
+/// The name in the driver's status: that of the image, or --loop-ref.
+pub fn file_name(info: &Info) -> &[u8] {
+    let name = &info.lo_file_name;
+    let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+    name.get(..end).unwrap_or_default()
 }
 
 /// A `loop_config` of zeros.

@@ -27,6 +27,7 @@ mod report;
 mod sample;
 mod screen;
 mod signals;
+mod sharing;
 mod size;
 mod table;
 mod target;

@@ -86,10 +86,17 @@ def floop():
 
 @pytest.fixture
 def image(folder):
-    """image(SIZE, NAME, at={OFFSET: BYTES}) makes a sparse file."""
+    """image(SIZE, NAME, at={OFFSET: BYTES}) makes a sparse file.
+
+    What is attached to one outside of the test's folder (where=) is detached
+    at the end: the next test makes the same file.
+    """
+    elsewhere = []
 
     def make(size=1 << 20, name="disk.img", where=None, at=None):
         path = pathlib.Path(where or folder) / name
+        if where:
+            elsewhere.append(path)
         with open(path, "wb") as f:
             f.truncate(size)
             for offset, content in (at or {}).items():
@@ -97,7 +104,9 @@ def image(folder):
                 f.write(content)
         return path
 
-    return make
+    yield make
+    for path in elsewhere:
+        run(FLOOP, "detach", path, check=False)
 
 
 @pytest.fixture

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """floop attach: what it makes of an image, and what it prints."""
 
+import concurrent.futures
+import fcntl
 import json
 import os
 import re
@@ -16,11 +18,16 @@ from native import (
     NOT_FOUND,
     PERMISSION,
     UNSUITABLE,
+    USAGE,
     attached_below,
     attribute,
     is_attached,
     run,
+    words,
 )
+
+LOOP_GET_STATUS64 = 0x4C05
+LOOP_CTL_REMOVE = 0x4C81
 
 
 def test_prints_the_device_and_nothing_else(floop, image):
@@ -238,21 +245,139 @@ def test_the_tail_that_fills_no_sector(floop, image):
 
 
 def test_attached_twice_for_writing(floop, image, folder):
-    """Attaching a second time for writing works, as with losetup, but warns."""
+    """A second device that would write to the image is refused.
+
+    So it is under any name, also when the image has been renamed. The message
+    names the first one, and says what helps.
+    """
     path = image()
     (folder / "another-name").hardlink_to(path)
     first = floop.attach(path)
-    second, warning = floop.warning("attach", folder / "another-name")
+    says = floop.refused(BUSY, "attach", folder / "another-name")
+    assert f"another-name: is attached to {first} for writing already" in says
+    assert "--read-only" in says and "--if-attached reuse" in says
+    path.unlink()
+    floop.refused(BUSY, "attach", folder / "another-name")
+    assert attached_below(folder) == [first]
+
+
+def test_attached_twice_at_once(floop, image, folder):
+    """Of eight that attach an image at once one succeeds."""
+    path = image()
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        codes = [
+            result.returncode
+            for result in pool.map(
+                lambda _: run(*words(["attach", path]), check=False), range(8)
+            )
+        ]
+    assert sorted(codes) == [0] + [BUSY] * 7
+    assert len(attached_below(folder)) == 1
+
+
+def test_attached_twice_all_the_same(floop, image):
+    """--if-attached allow attaches it, as losetup does, with a warning."""
+    path = image()
+    first = floop.attach(path)
+    second, warning = floop.warning("attach", "--if-attached", "allow", path)
     assert f"is attached to {first} for writing already" in warning
-    assert is_attached(second)
+    assert is_attached(second) and second != first
 
 
 def test_attached_twice_without_harm(floop, image):
-    """No warning if it is read-only, or if the devices show different parts."""
+    """It is no harm read-only, or if the devices show different parts."""
     path = image()
     floop("attach", "--size-limit", "512K", path)
     floop.quiet("attach", "--read-only", path)
     floop.quiet("attach", "--offset", "512K", path)
+
+
+def test_reuse(floop, image, folder):
+    """--if-attached reuse prints the device that the image has.
+
+    It attaches an image that has none.
+    """
+    path = image()
+    reuse = ["attach", "--if-attached", "reuse"]
+    first = floop.quiet(*reuse, path).strip()
+    assert floop.quiet(*reuse, path).strip() == first
+    assert floop.json(*reuse, path)["device"] == first
+    part = [*reuse, "--offset", "64K", "--size-limit", "64K", "--read-only"]
+    second = floop.quiet(*part, path).strip()
+    assert second != first
+    assert floop.quiet(*part, path).strip() == second
+    assert set(attached_below(folder)) == {first, second}
+
+
+@pytest.mark.parametrize(
+    "made, wanted, difference",
+    [
+        (["--offset", "4K"], [], "its offset is 4096"),
+        ([], ["--offset", "4K"], "its offset is 0"),
+        (["--size-limit", "8K"], [], "its size limit is 8192"),
+        ([], ["--size-limit", "8K"], "it has no size limit"),
+        ([], ["--sector-size", "4K"], "its sector size is 512"),
+        ([], ["--partscan"], "it has no partition scan"),
+        (["--direct", "off"], ["--direct", "on"], "its I/O is buffered"),
+        ([], ["--loop-ref", "x"], "its name (--loop-ref) is another"),
+        ([], ["--autoclear"], "it stays when its last user closes it"),
+        ([], ["--number", "1048575"], "it is another device than the wanted"),
+    ],
+)
+def test_reuse_of_what_does_not_fit(
+    floop, image, fine, folder, made, wanted, difference
+):
+    """A device that isn't as asked for isn't reused; the message says why."""
+    path = image(where=fine, name="reused.img")
+    device = floop.attach(*made, path)
+    reuse = ["attach", "--if-attached", "reuse"]
+    says = floop.refused(BUSY, *reuse, *wanted, path)
+    assert f"is attached to {device} already, which can't be reused" in says
+    assert difference in says
+    floop("detach", device)
+
+
+def test_number(floop, image):
+    """--number chooses the device, which is made if it is not there."""
+    number = 1001
+    while os.path.exists(f"/sys/block/loop{number}"):
+        number += 1
+    path = image()
+    try:
+        device = floop.attach("--number", str(number), path)
+        assert device == f"/dev/loop{number}"
+        # It is taken now, and there is no other.
+        says = floop.refused(
+            BUSY, "attach", "--number", str(number), image(name="other.img")
+        )
+        assert f"{device}: {path} is attached to it; give another" in says
+        floop("detach", device)
+        # It is free, and there already.
+        assert floop.attach("--number", str(number), path) == device
+        floop("detach", device)
+    finally:
+        with open("/dev/loop-control", "rb") as control:
+            fcntl.ioctl(control, LOOP_CTL_REMOVE, number)
+    says = run(FLOOP, "attach", "--number", "x", path, check=False)
+    assert says.returncode == USAGE
+
+
+def test_loop_ref(floop, image):
+    """--loop-ref is the name in the driver's status, that losetup shows."""
+
+    def ref(*args):
+        device = floop.attach(*args)
+        # LOOP_GET_STATUS64: lo_file_name is at 56.
+        with open(device, "rb") as file:
+            status = fcntl.ioctl(file, LOOP_GET_STATUS64, bytes(232))
+        return status[56:120].rstrip(b"\0").decode()
+
+    path = image()
+    assert ref("--read-only", path) == str(path)[:63]
+    assert ref("--read-only", "--loop-ref", "the disk", path) == "the disk"
+    for name, why in ("", "is empty"), ("x" * 64, "too long"):
+        result = run(*[FLOOP, "attach", "--loop-ref", name, path], check=False)
+        assert result.returncode == USAGE and why in result.stderr
 
 
 def test_image_on_a_loop_device(floop, image):

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `floop attach`.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, absolute};
+use std::path::{Path, PathBuf, absolute};
 
-use crate::cli::{self, Direct, Mapping};
+use crate::cli::{self, Direct, IfAttached, Mapping};
 use crate::content::{Finding, smallest};
-use crate::device::{self, Attachment, Device};
+use crate::device::{Attachment, Device};
 use crate::driver::{self, Control};
 use crate::error::{Error, Exit, Result};
 use crate::image::{Identity, Image};
 use crate::ioctl::{self, Config};
 use crate::output::{self, warn};
 use crate::report::Details;
+use crate::sharing::{self, Other};
 use crate::text::{count, printable};
 use crate::{dio, free, holder, mapping, wait};
 
@@ -36,10 +37,23 @@ pub fn run(args: &cli::Attach) -> Result<()> {
     }
     let found = image.content(args.offset);
     let config = config(args, &image, &control, visible, &found)?;
-    warn_of_sharing(&image, args, visible);
+    sharing::lock(&image);
+    let others = sharing::others(&image);
+    if args.if_attached == IfAttached::Reuse {
+        if let Some(attachment) = sharing::fitting(&others, args, &image) {
+            drop(image.file);
+            return reuse(args, attachment);
+        }
+    }
+    check_sharing(&others, args, &image, visible)?;
 
-    let (device, open) =
-        free::attach(&control, &image, &config, args.sector_size)?;
+    let (device, open) = match args.number {
+        None => free::attach(&control, &image, &config, args.sector_size),
+        Some(number) => {
+            free::attach_at(&control, number, &image, &config, args.sector_size)
+        }
+    }?;
+    sharing::unlock(&image);
     if control.is_floop() {
         apply_settings(args, device, &open).inspect_err(|_| {
             let _ = ioctl::clear(&open);
@@ -72,11 +86,7 @@ pub fn run(args: &cli::Attach) -> Result<()> {
                 )
             })?;
         }
-        if args.json {
-            output::print_json(&Details::of(&attachment, Some(&open)))
-        } else {
-            output::print(&format!("{}\n", device.node().display()))
-        }
+        report(args, &attachment, &open)
     };
     finish().inspect_err(|_| {
         // Leave nothing attached that the caller was not told about.
@@ -85,6 +95,58 @@ pub fn run(args: &cli::Attach) -> Result<()> {
         }
         let _ = ioctl::clear(&open);
     })
+}
+
+/// Refuses an image that would be written through two devices, or warns of it.
+fn check_sharing(
+    others: &[Other],
+    args: &cli::Attach,
+    image: &Image,
+    visible: u64,
+) -> Result<()> {
+    for other in others {
+        if !other.collides(image, args.offset, visible) {
+            continue;
+        }
+        if args.if_attached != IfAttached::Allow {
+            return Err(sharing::refusal(other, args, image));
+        }
+        warn(&sharing::warning(other, &args.file));
+    }
+    Ok(())
+}
+
+/// Prints a device that has the image already.
+fn reuse(args: &cli::Attach, attachment: &Attachment) -> Result<()> {
+    let device = attachment.device;
+    let node = device.node();
+    let open = File::open(&node)
+        .map_err(|error| Error::os(&node, "cannot open", error))?;
+    if !attachment.is_current() {
+        let cause = "another process detached it meanwhile";
+        return Err(Error::new(Exit::Busy, &node, cause).hint("try again"));
+    }
+    if args.mapping == Mapping::On {
+        mapping::wait_for(device, &args.file, None)?;
+    }
+    if args.partscan {
+        wait::for_partitions(device);
+    }
+    report(args, attachment, &open)
+}
+
+/// Prints the device.
+fn report(
+    args: &cli::Attach,
+    attachment: &Attachment,
+    open: &File,
+) -> Result<()> {
+    if args.json {
+        output::print_json(&Details::of(attachment, Some(open)))
+    } else {
+        let node = attachment.device.node();
+        output::print(&format!("{}\n", node.display()))
+    }
 }
 
 /// Applies the settings that `LOOP_CONFIGURE` doesn't carry.
@@ -162,18 +224,24 @@ fn config(
     config.info.lo_offset = args.offset;
     config.info.lo_sizelimit = args.size_limit.unwrap_or_default();
     config.info.lo_flags = flags;
-    set_file_name(&mut config, image);
+    match &args.loop_ref {
+        Some(name) => set_file_name(&mut config, name),
+        None => set_file_name(&mut config, image_name(image).as_os_str()),
+    }
     Ok(config)
 }
 
-/// Sets the file name in the driver's status, truncated to what fits.
-fn set_file_name(config: &mut Config, image: &Image) {
+/// The image's name for the driver's status.
+fn image_name(image: &Image) -> PathBuf {
     let path = fs::canonicalize(&image.path).or_else(|_| absolute(&image.path));
-    let path = path.unwrap_or_else(|_| image.path.clone());
+    path.unwrap_or_else(|_| image.path.clone())
+}
+
+/// Sets the name in the driver's status, truncated to what fits.
+fn set_file_name(config: &mut Config, name: &OsStr) {
     let room = config.info.lo_file_name.len() - 1;
-    for (to, from) in config.info.lo_file_name[..room]
-        .iter_mut()
-        .zip(path.as_os_str().as_bytes())
+    for (to, from) in
+        config.info.lo_file_name[..room].iter_mut().zip(name.as_bytes())
     {
         *to = *from;
     }
@@ -247,27 +315,4 @@ fn warn_of_no_partitions(
     };
     let name = printable(image.as_os_str());
     warn(&format!("{name}: holds {}, but {why}", table.describe()));
-}
-
-/// Warns if an overlapping range is attached for writing already.
-fn warn_of_sharing(image: &Image, args: &cli::Attach, visible: u64) {
-    if image.read_only {
-        return;
-    }
-    let wanted = args.offset..args.offset.saturating_add(visible);
-    for other in device::attached() {
-        let same = || -> io::Result<bool> {
-            Ok(Identity::of(&fs::metadata(other.image().0)?) == image.identity)
-        };
-        let taken = other.offset..other.offset.saturating_add(other.size);
-        let overlap = wanted.start < taken.end && taken.start < wanted.end;
-        if !other.read_only && overlap && same().unwrap_or(false) {
-            warn(&format!(
-                "{}: is attached to {} for writing already; writing through \
-                 both destroys it (--read-only is safe)",
-                printable(image.path.as_os_str()),
-                other.device.node().display()
-            ));
-        }
-    }
 }

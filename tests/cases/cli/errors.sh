@@ -11,7 +11,7 @@ cd "$WORK"
 mkdir folder
 mkfifo pipe
 : >empty
-truncate -s 1M image
+truncate -s 1M image other
 truncate -s 100 small
 ends_with 2 "error: *" attach
 ends_with 2 "error: *'1000'*power of two*" attach --sector-size 1000 image
@@ -47,7 +47,16 @@ matches "no permission to detach all" "$out" \
 check "status for everyone" "${nobody[@]}" "$FLOOP" status "$dev"
 check "list for everyone" "${nobody[@]}" "$FLOOP" list
 
-out=$("$FLOOP" attach image 2>&1 >second)
+ends_with 4 "floop: image: is attached to $dev for writing already*" \
+	attach image
+is "reuse" "$("$FLOOP" attach --if-attached reuse image)" "$dev"
+ends_with 4 "floop: $dev: $WORK/image is attached to it; *" \
+	attach --number "${dev#/dev/"$PREFIX"}" other
+number=999
+at_number=$("$FLOOP" attach --number $number --loop-ref "a name" other)
+is "the device that is asked for" "$at_number" "/dev/$PREFIX$number"
+check "detach" "$FLOOP" detach "$at_number"
+out=$("$FLOOP" attach --if-attached allow image 2>&1 >second)
 matches "attached twice" "$out" \
 	"floop: warning: image: is attached to $dev for writing already*"
 truncate -s 5000 odd
