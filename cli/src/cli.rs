@@ -24,6 +24,7 @@ Exit codes:
 
 const EXAMPLES: &str = "\
 Examples:
+  floop create disk.img 10G             an image of 10 GiB
   floop attach disk.img                 prints /dev/floop0 (or /dev/loop0)
   floop attach --partscan disk.img      with partitions: /dev/floop0p1, ...
   floop status /dev/floop0              driver, direct I/O, mapping, users
@@ -50,6 +51,12 @@ Examples:
   floop detach disk.img           every device that has this image
   floop detach --all --dry-run    show what --all would detach
   floop detach --all --driver floop";
+
+const CREATE_EXAMPLES: &str = "\
+Examples:
+  floop create disk.img 10G              10 GiB of written zeroes
+  floop create --thin disk.img 1T        takes no room until it is written
+  floop create disk.img 10G && floop attach disk.img";
 
 const STATUS_EXAMPLES: &str = "\
 Examples:
@@ -113,6 +120,9 @@ pub enum Command {
     /// Attach a file to a free device and print the device
     #[command(after_help = format!("{ATTACH_EXAMPLES}\n\n{EXIT_CODES}"))]
     Attach(Attach),
+    /// Make an image, full of zeroes
+    #[command(after_help = format!("{CREATE_EXAMPLES}\n\n{EXIT_CODES}"))]
+    Create(Create),
     /// Detach devices, given by device or by image
     #[command(after_help = format!("{DETACH_EXAMPLES}\n\n{EXIT_CODES}"))]
     Detach(Detach),
@@ -264,6 +274,22 @@ pub struct Attach {
     #[arg(long, value_name = "NAME", value_parser = loop_ref())]
     pub loop_ref: Option<OsString>,
     /// Print the new device as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `floop create`.
+#[derive(Args, Debug)]
+pub struct Create {
+    /// The image, which may not exist yet
+    pub file: PathBuf,
+    /// Its size (in bytes, or with K, M, G, KiB, KB, ...)
+    #[arg(value_parser = size::parse)]
+    pub size: u64,
+    /// A sparse file: blocks are allocated when they are written
+    #[arg(long)]
+    pub thin: bool,
+    /// Print what was made as JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -19,6 +19,7 @@ mod finding;
 mod free;
 mod holder;
 mod image;
+mod interrupt;
 mod ioctl;
 mod mapping;
 mod output;
@@ -34,6 +35,7 @@ mod target;
 mod text;
 mod users;
 mod wait;
+mod zeroes;
 
 use std::process::ExitCode;
 
@@ -41,12 +43,13 @@ use clap::Parser;
 
 use crate::cli::{Cli, Command};
 use crate::commands::{
-    attach, detach, doctor, hold, list, set, status, top, watch,
+    attach, create, detach, doctor, hold, list, set, status, top, watch,
 };
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Attach(args) => attach::run(&args),
+        Command::Create(args) => create::run(&args),
         Command::Detach(args) => detach::run(&args),
         Command::List(args) => list::run(&args),
         Command::Status(args) => status::run(&args),
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::complain(&error.to_string());
+            interrupt::end();
             error.exit.into()
         }
     }

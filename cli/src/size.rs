@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Sizes and offsets with units.
 
+use std::path::Path;
+
+use crate::error::{Error, Exit};
+
+/// The smallest sector.
+const SECTOR: u64 = 512;
+
 /// The factor of a suffix; `None` if there is no such suffix.
 fn unit(suffix: &str) -> Option<u64> {
     let lower = suffix.to_ascii_lowercase();
@@ -66,6 +73,17 @@ pub fn parse_sector(text: &str) -> Result<u32, String> {
             "'{text}' is not a sector size: give a power of two from 512 to 64K"
         )),
     }
+}
+
+/// Checks the size of an image: whole sectors, at least one.
+pub fn check_image(size: u64, name: &Path) -> Result<(), Error> {
+    if size == 0 || size % SECTOR != 0 {
+        let down = (size - size % SECTOR).max(SECTOR);
+        let cause = format!("{size} bytes are not whole sectors of {SECTOR}");
+        return Err(Error::new(Exit::Usage, name, cause)
+            .hint(format_args!("{down} would be")));
+    }
+    Ok(())
 }
 
 /// A size in the largest binary unit that it is a multiple of: "16 MiB".

@@ -2,6 +2,7 @@
 //! The subcommands, one file each. None of them imports another.
 
 pub mod attach;
+pub mod create;
 pub mod detach;
 pub mod doctor;
 pub mod hold;
