@@ -58,6 +58,12 @@ Examples:
   floop create --thin disk.img 1T        takes no room until it is written
   floop create disk.img 10G && floop attach disk.img";
 
+const RESIZE_EXAMPLES: &str = "\
+Examples:
+  floop resize disk.img +10G           the image, and the devices that show it
+  floop resize /dev/floop0 20G && resize2fs /dev/floop0
+  floop resize --shrink disk.img 5G    if nothing ends behind 5 GiB";
+
 const STATUS_EXAMPLES: &str = "\
 Examples:
   floop status /dev/floop0
@@ -126,6 +132,9 @@ pub enum Command {
     /// Detach devices, given by device or by image
     #[command(after_help = format!("{DETACH_EXAMPLES}\n\n{EXIT_CODES}"))]
     Detach(Detach),
+    /// Resize an image and the devices that show it
+    #[command(after_help = format!("{RESIZE_EXAMPLES}\n\n{EXIT_CODES}"))]
+    Resize(Resize),
     /// List attached devices: all of both drivers, or those of some images
     #[command(after_help = format!("{LIST_EXAMPLES}\n\n{EXIT_CODES}"))]
     List(List),
@@ -290,6 +299,39 @@ pub struct Create {
     #[arg(long)]
     pub thin: bool,
     /// Print what was made as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A size, or what to add to the present one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NewSize {
+    /// SIZE
+    To(u64),
+    /// +SIZE
+    By(u64),
+}
+
+fn new_size(text: &str) -> Result<NewSize, String> {
+    match text.strip_prefix('+') {
+        Some(more) => size::parse(more).map(NewSize::By),
+        None => size::parse(text).map(NewSize::To),
+    }
+}
+
+/// `floop resize`.
+#[derive(Args, Debug)]
+pub struct Resize {
+    /// The device, or the image
+    #[arg(value_name = "DEVICE|FILE")]
+    pub target: PathBuf,
+    /// Its new size, or +SIZE to add to it
+    #[arg(value_name = "[+]SIZE", value_parser = new_size)]
+    pub size: NewSize,
+    /// Allow a smaller size, if nothing on it ends behind that
+    #[arg(long)]
+    pub shrink: bool,
+    /// Print what was resized as JSON
     #[arg(long)]
     pub json: bool,
 }

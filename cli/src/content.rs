@@ -34,25 +34,29 @@ impl Finding {
 }
 
 /// The first bytes of an image. Reads beyond them find nothing.
-struct Bytes<'a>(&'a [u8]);
+pub struct Bytes<'a>(pub &'a [u8]);
 
 impl Bytes<'_> {
-    fn is(&self, at: usize, magic: &[u8]) -> bool {
+    /// Whether these bytes are there.
+    pub fn is(&self, at: usize, magic: &[u8]) -> bool {
         self.0.get(at..at + magic.len()).is_some_and(|bytes| bytes == magic)
     }
 
-    fn byte(&self, at: usize) -> u8 {
+    /// A byte.
+    pub fn byte(&self, at: usize) -> u8 {
         self.0.get(at).copied().unwrap_or_default()
     }
 
-    fn array<const N: usize>(&self, at: usize) -> [u8; N] {
+    /// Some bytes.
+    pub fn array<const N: usize>(&self, at: usize) -> [u8; N] {
         self.0
             .get(at..at + N)
             .and_then(|bytes| bytes.try_into().ok())
             .unwrap_or([0; N])
     }
 
-    fn le16(&self, at: usize) -> u32 {
+    /// A little-endian number of 16 bits.
+    pub fn le16(&self, at: usize) -> u32 {
         u16::from_le_bytes(self.array(at)).into()
     }
 
@@ -60,8 +64,14 @@ impl Bytes<'_> {
         u16::from_be_bytes(self.array(at)).into()
     }
 
-    fn le32(&self, at: usize) -> u32 {
+    /// A little-endian number of 32 bits.
+    pub fn le32(&self, at: usize) -> u32 {
         u32::from_le_bytes(self.array(at))
+    }
+
+    /// A little-endian number of 64 bits.
+    pub fn le64(&self, at: usize) -> u64 {
+        u64::from_le_bytes(self.array(at))
     }
 }
 

@@ -113,6 +113,12 @@ pub fn clear(device: impl AsFd) -> Result<()> {
     unsafe { ioctl(device, NoArg::<{ uapi::LOOP_CLR_FD }>::new()) }
 }
 
+/// `LOOP_SET_CAPACITY`: makes the device as large as its image.
+pub fn set_capacity(device: impl AsFd) -> Result<()> {
+    // SAFETY: `LOOP_SET_CAPACITY` takes no argument.
+    unsafe { ioctl(device, NoArg::<{ uapi::LOOP_SET_CAPACITY }>::new()) }
+}
+
 /// `LOOP_SET_DIRECT_IO`: turns direct I/O on or off.
 pub fn set_direct(device: impl AsFd, on: bool) -> Result<()> {
     let call =

@@ -22,13 +22,14 @@ mod image;
 mod interrupt;
 mod ioctl;
 mod mapping;
+mod occupied;
 mod output;
 mod process;
 mod report;
 mod sample;
 mod screen;
-mod signals;
 mod sharing;
+mod signals;
 mod size;
 mod table;
 mod target;
@@ -43,7 +44,7 @@ use clap::Parser;
 
 use crate::cli::{Cli, Command};
 use crate::commands::{
-    attach, create, detach, doctor, hold, list, set, status, top, watch,
+    attach, create, detach, doctor, hold, list, resize, set, status, top, watch,
 };
 
 fn main() -> ExitCode {
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         Command::Attach(args) => attach::run(&args),
         Command::Create(args) => create::run(&args),
         Command::Detach(args) => detach::run(&args),
+        Command::Resize(args) => resize::run(&args),
         Command::List(args) => list::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Doctor(args) => match doctor::run(&args) {

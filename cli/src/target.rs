@@ -117,8 +117,20 @@ pub fn attachments(name: &Path) -> Result<Vec<Attachment>> {
     Ok(found)
 }
 
+/// The device of a name; `None` for the name of an image.
+pub fn device_or_image(name: &Path) -> Result<Option<Device>> {
+    match target(name)? {
+        Target::Device(device) => Ok(Some(device)),
+        Target::Other(_) => Ok(None),
+        Target::Missing => {
+            let cause = "no such device or image";
+            Err(Error::new(Exit::NotFound, name, cause).hint(LIST))
+        }
+    }
+}
+
 /// The attachments of an image, whatever its names.
-fn of_image(identity: Identity) -> Result<Vec<Attachment>> {
+pub fn of_image(identity: Identity) -> Result<Vec<Attachment>> {
     let mut found = Vec::new();
     for attachment in device::attached() {
         let node = attachment.device.node();

@@ -7,6 +7,7 @@ pub mod detach;
 pub mod doctor;
 pub mod hold;
 pub mod list;
+pub mod resize;
 pub mod set;
 pub mod status;
 pub mod top;
