@@ -50,7 +50,8 @@ Examples:
   floop detach /dev/floop0        this device
   floop detach disk.img           every device that has this image
   floop detach --all --dry-run    show what --all would detach
-  floop detach --all --driver floop";
+  floop detach --all --driver floop
+  floop detach --deleted          give the room of deleted images back";
 
 const CREATE_EXAMPLES: &str = "\
 Examples:
@@ -346,7 +347,17 @@ pub struct Detach {
     /// All attached devices of both drivers
     #[arg(long, group = "what")]
     pub all: bool,
-    /// With --all: only this driver's devices
+    /// All devices that nobody uses
+    #[arg(long, group = "what")]
+    pub unused: bool,
+    /// All devices that nobody uses and whose image was deleted
+    #[arg(long, group = "what")]
+    pub deleted: bool,
+    /// Don't wait for processes that only probe the device; its last user
+    /// detaches it
+    #[arg(long)]
+    pub lazy: bool,
+    /// Without targets: only this driver's devices
     #[arg(long, value_enum, conflicts_with = "targets")]
     pub driver: Option<DriverFilter>,
     /// Only show what would be detached

@@ -2,11 +2,15 @@
 """floop detach: by device, by image, all of them; and those that are in use."""
 
 import json
+import os
+import subprocess
+import time
 
 from native import (
     FLOOP,
     NOT_FOUND,
     UNSUITABLE,
+    attribute,
     is_attached,
     only_sysfs_of,
     private,
@@ -251,3 +255,69 @@ def test_all_of_nothing(floop):
     nothing = private(only_sysfs_of([]))
     result = run(*nothing, FLOOP, "detach", "--all")
     assert (result.stdout, result.stderr) == ("", "")
+
+
+def test_unused(floop, image, folder):
+    """--unused detaches what nobody uses, and nothing else.
+
+    A user in another mount namespace is a user, too.
+    """
+    names = "idle", "open", "mounted", "below"
+    idle, opened, mounted, below = devices = [
+        floop.attach(image(8 << 20, name)) for name in names
+    ]
+    above = floop.attach(below)
+    run("mkfs.ext4", "-q", "-F", mounted)
+    mount = folder / "mount"
+    mount.mkdir()
+    script = f"mount {mounted} {mount} && echo && read -r _; umount {mount}"
+    seen = private(only_sysfs_of(devices))
+    with (
+        subprocess.Popen(
+            ["unshare", "--mount", "sh", "-c", script],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as process,
+        open(opened, "rb"),
+        open(above, "rb"),
+    ):
+        process.stdout.readline()
+        dry = run(*seen, FLOOP, "detach", "--unused", "--dry-run").stderr
+        assert "would be detached" in dry and is_attached(idle)
+        # What is on another device isn't seen there: see it all.
+        seen = private(only_sysfs_of([*devices, above]))
+        out = run(*seen, FLOOP, "detach", "--unused", "--json").stdout
+        process.stdin.close()
+    assert [entry["device"] for entry in json.loads(out)["devices"]] == [idle]
+    assert not is_attached(idle)
+    assert all(map(is_attached, [opened, mounted, below, above]))
+    floop("detach", above)
+
+
+def test_deleted(floop, image):
+    """--deleted detaches what has no image any more, if nobody uses it."""
+    idle, opened, kept = devices = [
+        floop.attach(image(name=name)) for name in ("idle", "open", "kept")
+    ]
+    for device in idle, opened:
+        os.unlink(attribute(device, "loop/backing_file"))
+    seen = private(only_sysfs_of(devices))
+    with open(opened, "rb"):
+        says = run(*seen, FLOOP, "detach", "--deleted").stderr
+        assert f"floop: {idle} detached" in says
+        assert f"floop: {opened} stays, as it is in use: open in " in says
+        assert not is_attached(idle)
+        assert is_attached(opened) and is_attached(kept)
+        assert floop.status(opened)["autoclear"] is False
+    floop("detach", opened)
+
+
+def test_lazy(floop, image):
+    """--lazy leaves it to the last user at once, without waiting for it."""
+    device = floop.attach(image())
+    begin = time.monotonic()
+    with open(device, "rb"):
+        says = run(FLOOP, "detach", "--lazy", device).stderr
+        assert time.monotonic() - begin < 1
+        assert "it will be detached when its last user closes it" in says
+    wait_until(lambda: not is_attached(device))

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `floop detach`.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
 use std::time::Duration;
 
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use serde::Serialize;
 
@@ -53,17 +55,18 @@ pub fn run(args: &cli::Detach) -> Result<()> {
         Some(_) => complain(&error.to_string()),
     };
     let mut detach = |attachment: &Attachment| -> Result<()> {
-        let outcome = one(attachment, args.dry_run)?;
+        let outcome = one(attachment, args)?;
         if !args.json {
             announce(attachment, &outcome);
         }
         outcomes.push(outcome);
         Ok(())
     };
-    if args.all {
+    if args.all || args.unused || args.deleted {
         for attachment in device::attached()
             .into_iter()
             .filter(|a| wanted(a.device, args.driver))
+            .filter(|a| args.all || is_left(a, args.deleted))
         {
             match detach(&attachment) {
                 // Another process has detached it meanwhile.
@@ -96,14 +99,45 @@ fn wanted(device: Device, filter: Option<DriverFilter>) -> bool {
     }
 }
 
+/// Whether nobody uses a device, and, with `deleted`, its image was deleted.
+fn is_left(attachment: &Attachment, deleted: bool) -> bool {
+    if deleted && !attachment.image().1 {
+        return false;
+    }
+    let device = attachment.device;
+    let users = users::of(device);
+    let in_use = !users.is_empty() || is_claimed(device);
+    if in_use && deleted {
+        let who = if users.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", users.describe())
+        };
+        complain(&format!(
+            "{} stays, as it is in use{who} (its image is deleted, {})",
+            device.node().display(),
+            printable(attachment.image().0.as_os_str())
+        ));
+    }
+    !in_use
+}
+
+/// Whether it is mounted or claimed, maybe in another mount namespace.
+fn is_claimed(device: Device) -> bool {
+    let flags = i32::try_from(OFlags::EXCL.bits()).unwrap_or_default();
+    let opened =
+        OpenOptions::new().read(true).custom_flags(flags).open(device.node());
+    opened.is_err_and(|e| Errno::from_io_error(&e) == Some(Errno::BUSY))
+}
+
 /// Detaches one device.
-fn one(attachment: &Attachment, dry_run: bool) -> Result<Outcome> {
+fn one(attachment: &Attachment, args: &cli::Detach) -> Result<Outcome> {
     let outcome = |state| Outcome {
         device: attachment.device.node().display().to_string(),
         backing_file: attachment.image().0.to_string_lossy().into_owned(),
         state,
     };
-    if dry_run {
+    if args.dry_run {
         return Ok(outcome(State::WouldDetach));
     }
     let device = attachment.device;
@@ -113,7 +147,7 @@ fn one(attachment: &Attachment, dry_run: bool) -> Result<Outcome> {
             Ok(file) => file,
             // The kernel is about to detach it and refuses to open it.
             Err(error) if Errno::from_io_error(&error) == Some(Errno::NXIO) => {
-                return Ok(outcome(await_end(attachment)));
+                return Ok(outcome(await_end(attachment, args.lazy)));
             }
             Err(error) => return Err(Error::os(&node, "cannot open", error)),
         };
@@ -135,16 +169,16 @@ fn one(attachment: &Attachment, dry_run: bool) -> Result<Outcome> {
     if attachment.autoclear {
         holder::end(device);
     }
-    Ok(outcome(await_end(attachment)))
+    Ok(outcome(await_end(attachment, args.lazy)))
 }
 
 /// Waits until the device is detached, but not for users that stay.
-fn await_end(attachment: &Attachment) -> State {
+fn await_end(attachment: &Attachment, lazy: bool) -> State {
     let gone = || !attachment.is_current();
     if gone() {
         return State::Detached;
     }
-    let limit = if users::of(attachment.device).are_lasting() {
+    let limit = if lazy || users::of(attachment.device).are_lasting() {
         Duration::ZERO
     } else {
         GRACE
