@@ -100,7 +100,8 @@ const SET_EXAMPLES: &str = "\
 Examples:
   floop set /dev/floop0 --mapping off   all I/O through the file system
   floop set floop0 --mapping on         mapped again while that is safe
-  floop set floop0 --mapping on --json | jq .mapped";
+  floop set floop0 --mapping on --json | jq .mapped
+  floop set disk.img --sector-size 4096 --direct on";
 
 const LIST_EXAMPLES: &str = "\
 Examples:
@@ -470,17 +471,23 @@ pub struct Watch {
 
 /// `floop set`.
 #[derive(Args, Debug)]
+#[command(group = clap::ArgGroup::new("setting").required(true).multiple(true))]
 pub struct Set {
-    /// The device: /dev/floop0 or floop0
+    /// The device (/dev/floop0 or floop0), or an image that has one
+    #[arg(value_name = "DEVICE|FILE")]
     pub device: PathBuf,
     /// Mapped I/O, to the disk without the image's file system
-    #[arg(
-        long,
-        value_enum,
-        value_name = "on|off",
-        hide_possible_values = true
-    )]
-    pub mapping: Switch,
+    #[arg(long, group = "setting", value_enum, value_name = "on|off")]
+    #[arg(hide_possible_values = true)]
+    pub mapping: Option<Switch>,
+    /// Direct I/O to the image
+    #[arg(long, group = "setting", value_enum, value_name = "on|off")]
+    #[arg(hide_possible_values = true)]
+    pub direct: Option<Switch>,
+    /// Logical block size; nobody may use the device
+    #[arg(short = 'b', long, group = "setting", value_name = "SIZE")]
+    #[arg(value_parser = size::parse_sector)]
+    pub sector_size: Option<u32>,
     /// Print the device as JSON
     #[arg(long)]
     pub json: bool,

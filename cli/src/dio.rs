@@ -216,6 +216,13 @@ pub fn reason(
     })
 }
 
+/// Why the in-tree driver's I/O to an attached image can't be direct; `None` if
+/// it can, or if the image can't be asked. The driver doesn't see each reason.
+pub fn obstacle(attachment: &Attachment, identity: Identity) -> Option<String> {
+    let file = reopen(attachment, Some(identity)).ok()?;
+    Some(in_tree_reason(&file, attachment)).filter(|why| why != NOT_ASKED)
+}
+
 /// Opens the image of a device by its name, if that still names the image.
 fn reopen(
     attachment: &Attachment,

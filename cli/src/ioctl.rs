@@ -134,6 +134,14 @@ pub fn file_name(info: &Info) -> &[u8] {
     name.get(..end).unwrap_or_default()
 }
 
+/// `LOOP_SET_BLOCK_SIZE`: changes the logical block size.
+pub fn set_block_size(device: impl AsFd, size: u32) -> Result<()> {
+    let argument = usize::try_from(size).unwrap_or_default();
+    let call = Number { opcode: uapi::LOOP_SET_BLOCK_SIZE, argument };
+    // SAFETY: `LOOP_SET_BLOCK_SIZE` takes an integer.
+    unsafe { ioctl(device, call) }.map(drop)
+}
+
 /// A `loop_config` of zeros.
 pub fn empty_config() -> Config {
     Config {
