@@ -112,7 +112,7 @@ fn buffered(subject: &Subject) -> Option<Finding> {
     );
     let can_be = attachment.driver == Driver::InTree && why == dio::NOT_ASKED;
     Some(if can_be {
-        finding.mend(format!("losetup --direct-io=on {node}"))
+        finding.mend(format!("floop set {node} --direct on"))
     } else {
         finding
     })
