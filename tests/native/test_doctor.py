@@ -134,7 +134,7 @@ def test_buffered(used, fine, no_direct):
     device = used("--direct", "off", full(fine / "buffered", 1 << 20))
     found = finding(examine(device, code=DONE), "buffered")
     assert "it was not asked for" in found["what"]
-    assert found["mend"] == f"losetup --direct-io=on {device}"
+    assert found["mend"] == f"floop set {device} --direct on"
     run(*found["mend"].split())
     assert finding(examine(device), "buffered") is None
     device = used(full(no_direct / "never", 1 << 20))
