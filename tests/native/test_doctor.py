@@ -108,7 +108,7 @@ def test_deleted(floop, used, image):
 def test_shared(used, image):
     """One image on two writable devices is an error, unless they are apart."""
     path = image(4 << 20)
-    one, two = used(path), used(path)
+    one, two = used(path), used("--if-attached", "allow", path)
     found = finding(examine(one, code=ERRORS), "shared")
     assert (found["severity"], found["subject"]) == ("error", str(path))
     assert one in found["what"] and two in found["what"]
@@ -125,17 +125,17 @@ def test_shared_under_other_names(used, image, folder):
     path = image()
     os.link(path, folder / "another")
     device = used(path)
-    used(folder / "another")
+    used("--if-attached", "allow", folder / "another")
     assert finding(examine(device), "shared")
 
 
-def test_buffered(used, fine, no_direct):
+def test_buffered(floop, used, fine, no_direct):
     """Why I/O is buffered; and what turns it on, where it can be direct."""
     device = used("--direct", "off", full(fine / "buffered", 1 << 20))
     found = finding(examine(device, code=DONE), "buffered")
     assert "it was not asked for" in found["what"]
     assert found["mend"] == f"floop set {device} --direct on"
-    run(*found["mend"].split())
+    floop(*found["mend"].split()[1:])
     assert finding(examine(device), "buffered") is None
     device = used(full(no_direct / "never", 1 << 20))
     found = finding(examine(device), "buffered")
@@ -400,7 +400,7 @@ def test_bad_device(floop, image):
 def test_changes_nothing(floop, used, image):
     """The devices are as they were."""
     path = image(4 << 20)
-    devices = [used(path), used(path)]
+    devices = [used(path), used("--if-attached", "allow", path)]
     before = floop("list", "--json", *devices)
     examine(code=ERRORS)
     assert floop("list", "--json", *devices) == before
