@@ -160,6 +160,9 @@ pub enum Command {
     /// `attach --autoclear` starts it.
     #[command(hide = true)]
     Hold,
+    /// Attach or detach a device of /etc/flooptab, as its service does
+    #[command(hide = true)]
+    Table(Table),
 }
 
 /// The driver to attach with.
@@ -491,6 +494,25 @@ pub struct Set {
     /// Print the device as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// What `floop table` does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TableAction {
+    /// Attach it
+    Attach,
+    /// Detach it
+    Detach,
+}
+
+/// `floop table`.
+#[derive(Args, Debug)]
+pub struct Table {
+    /// What to do
+    #[arg(value_enum)]
+    pub action: TableAction,
+    /// The name of the device
+    pub name: String,
 }
 
 #[cfg(test)]

@@ -16,12 +16,15 @@ mod dio;
 mod driver;
 mod error;
 mod finding;
+mod flooptab;
 mod free;
+mod generator;
 mod holder;
 mod image;
 mod interrupt;
 mod ioctl;
 mod mapping;
+mod named;
 mod occupied;
 mod output;
 mod process;
@@ -38,6 +41,8 @@ mod users;
 mod wait;
 mod zeroes;
 
+use std::env::args_os;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -48,6 +53,14 @@ use crate::commands::{
 };
 
 fn main() -> ExitCode {
+    // systemd runs a link to the command.
+    let mut words = args_os();
+    let name = words.next().unwrap_or_default();
+    let name = Path::new(&name).file_name().unwrap_or_default();
+    if name == generator::NAME {
+        generator::run(&words.map(Into::into).collect::<Vec<_>>());
+        return ExitCode::SUCCESS;
+    }
     let result = match Cli::parse().command {
         Command::Attach(args) => attach::run(&args),
         Command::Create(args) => create::run(&args),
@@ -63,6 +76,7 @@ fn main() -> ExitCode {
         Command::Watch(args) => watch::run(&args),
         Command::Set(args) => set::run(&args),
         Command::Hold => hold::run(),
+        Command::Table(args) => commands::table::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

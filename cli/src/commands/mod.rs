@@ -10,5 +10,6 @@ pub mod list;
 pub mod resize;
 pub mod set;
 pub mod status;
+pub mod table;
 pub mod top;
 pub mod watch;
