@@ -89,9 +89,10 @@ fn service(cgroups: &str) -> Option<&str> {
     unit.ends_with(".service").then_some(unit)
 }
 
-/// Ends the processes that hold a device.
-pub fn end(device: Device) {
-    let Some(id) = device.id() else { return };
+/// Ends the processes that hold a device. Returns whether there was one.
+pub fn end(device: Device) -> bool {
+    let Some(id) = device.id() else { return false };
+    let mut found = false;
     for number in users::other_processes() {
         let Some(pid) = i32::try_from(number).ok().and_then(Pid::from_raw)
         else {
@@ -105,9 +106,11 @@ pub fn end(device: Device) {
             if is_ours(number, id) {
                 // It may just have ended.
                 let _ = pidfd_send_signal(process, Signal::TERM);
+                found = true;
             }
         }
     }
+    found
 }
 
 fn is_ours(pid: u32, id: DevId) -> bool {

@@ -24,6 +24,7 @@ mod image;
 mod interrupt;
 mod ioctl;
 mod mapping;
+mod mount;
 mod named;
 mod occupied;
 mod output;
@@ -53,10 +54,13 @@ use crate::commands::{
 };
 
 fn main() -> ExitCode {
-    // systemd runs a link to the command.
+    // systemd and mount(8) run links to the command.
     let mut words = args_os();
     let name = words.next().unwrap_or_default();
     let name = Path::new(&name).file_name().unwrap_or_default();
+    if name == mount::NAME {
+        return mount::run(&words.collect::<Vec<_>>());
+    }
     if name == generator::NAME {
         generator::run(&words.map(Into::into).collect::<Vec<_>>());
         return ExitCode::SUCCESS;
