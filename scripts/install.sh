@@ -16,7 +16,11 @@ work=$BUILD/native/$KVER
 updates=$DESTDIR/lib/modules/$KVER/updates
 sources=$DESTDIR/usr/src/floop-$version
 rules=$DESTDIR/usr/lib/udev/rules.d/60-floop.rules
-unit=$DESTDIR/usr/lib/systemd/system/floop-detach.service
+systemd=$DESTDIR/usr/lib/systemd
+units=("$systemd"/system/{floop-detach,floop@}.service)
+# Links to the command: mount -t floop runs one, systemd at boot the other.
+links=("$DESTDIR/usr/sbin/mount.floop"
+	"$systemd/system-generators/floop-generator")
 
 # Check for root at the beginning, so that nothing fails half way.
 need_root()
@@ -42,7 +46,7 @@ build()
 		"$work/floop.ko" "$work/loop.ko" "$KVER"
 }
 
-# Have udev and systemd, where they run, read our rules and our unit again.
+# Have udev and systemd, where they run, read our rules and our units again.
 reload()
 {
 	[ -z "$DESTDIR" ] || return 0
@@ -77,7 +81,7 @@ install_updates()
 
 install_all()
 {
-	local module=floop
+	local module=floop file
 	[ "${1:-}" = drop-in ] && module=loop
 	need_root install
 	[ -x "$command" ] || die "no $command: run make first"
@@ -89,9 +93,15 @@ install_all()
 	remove_modules
 	install -D -m 755 "$command" "$DESTDIR$PREFIX/bin/floop"
 	install -D -m 644 "$PROJECT/cli/60-floop.rules" "$rules"
-	install -D -m 644 "$PROJECT/cli/floop-detach.service" "$unit"
-	# systemd's own PATH may lack the folder.
-	sed -i "s|^ExecStop=|&$PREFIX/bin/|" "$unit"
+	for file in "${units[@]}"; do
+		install -D -m 644 "$PROJECT/cli/${file##*/}" "$file"
+		# systemd's own PATH may lack the folder.
+		sed -i -E "s|^Exec(Start\|Stop)=|&$PREFIX/bin/|" "$file"
+	done
+	for file in "${links[@]}"; do
+		mkdir -p "${file%/*}"
+		ln -sfn "$PREFIX/bin/floop" "$file"
+	done
 	reload
 	if [ -z "$DESTDIR" ] && command -v dkms > /dev/null; then
 		install_dkms $module
@@ -145,7 +155,7 @@ uninstall_all()
 {
 	need_root uninstall
 	remove_modules
-	rm -f "$DESTDIR$PREFIX/bin/floop" "$rules" "$unit"
+	rm -f "$DESTDIR$PREFIX/bin/floop" "$rules" "${units[@]}" "${links[@]}"
 	reload
 	echo "Uninstalled. A module that is loaded stays until modprobe -r or" \
 		"the next boot."
