@@ -31,8 +31,11 @@ done <<< "$RW"
 [ -z "$MODULE" ] || cp "$MODULE" "/lib/modules/$(uname -r)/updates/"
 mkdir -p /etc/udev/rules.d
 cp "$PROJECT/cli/60-floop.rules" /etc/udev/rules.d/
-cp "$PROJECT/cli/floop-detach.service" /etc/systemd/system/
+cp "$PROJECT"/cli/floop{-detach,@}.service /usr/lib/systemd/system/
 cp "$PROJECT/cli/target/release/floop" /usr/local/bin/
+ln -sfn /usr/local/bin/floop /usr/sbin/mount.floop
+mkdir -p /usr/lib/systemd/system-generators
+ln -sfn /usr/local/bin/floop /usr/lib/systemd/system-generators/floop-generator
 
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
