@@ -14,6 +14,7 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use rustix::process::{
     Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal,
@@ -23,10 +24,12 @@ use crate::cgroup::path_of;
 use crate::device::{DevId, Device};
 use crate::output::warn;
 use crate::process::run_quietly;
-use crate::users;
+use crate::{users, wait};
 
 /// The subcommand, by which the process is found.
 const SUBCOMMAND: &str = "hold";
+/// How long the process may take to have its command line.
+const NAMED: Duration = Duration::from_secs(1);
 
 /// Starts the process.
 pub fn start(device: Device, open: &File) -> io::Result<()> {
@@ -42,15 +45,20 @@ pub fn start(device: Device, open: &File) -> io::Result<()> {
             device.node().display()
         ));
     }
-    Command::new("/proc/self/exe")
+    let process = Command::new("/proc/self/exe")
         .arg0("floop")
         .arg(SUBCOMMAND)
         .current_dir("/")
         .stdin(open.try_clone()?)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .spawn()
-        .map(drop)
+        .spawn()?;
+    // It has no command line yet just after execve(), and end() finds it by
+    // that.
+    if let Some(id) = device.id() {
+        wait::until(NAMED, || is_ours(process.id(), id));
+    }
+    Ok(())
 }
 
 /// Starts the process as a service; returns whether it has the device open.
@@ -89,10 +97,9 @@ fn service(cgroups: &str) -> Option<&str> {
     unit.ends_with(".service").then_some(unit)
 }
 
-/// Ends the processes that hold a device. Returns whether there was one.
-pub fn end(device: Device) -> bool {
-    let Some(id) = device.id() else { return false };
-    let mut found = false;
+/// Ends the processes that hold a device.
+pub fn end(device: Device) {
+    let Some(id) = device.id() else { return };
     for number in users::other_processes() {
         let Some(pid) = i32::try_from(number).ok().and_then(Pid::from_raw)
         else {
@@ -106,11 +113,9 @@ pub fn end(device: Device) -> bool {
             if is_ours(number, id) {
                 // It may just have ended.
                 let _ = pidfd_send_signal(process, Signal::TERM);
-                found = true;
             }
         }
     }
-    found
 }
 
 fn is_ours(pid: u32, id: DevId) -> bool {

@@ -11,19 +11,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::str;
-use std::time::Duration;
 
 use crate::device::{DevId, Device};
 use crate::flooptab;
 use crate::holder;
 use crate::text::printable;
-use crate::wait;
 
 /// The name by which the command is this.
 pub const NAME: &str = "mount.floop";
-
-/// How long a process may take to have its name.
-const NAMED: Duration = Duration::from_secs(1);
 
 /// mount(8)'s exit codes.
 const USAGE: u8 = 1;
@@ -234,8 +229,7 @@ fn mount(arguments: &Arguments) -> Result<u8, Failure> {
     let open = File::open(device.node()).map_err(|error| {
         (SYSTEM, format!("{}: cannot open: {error}", device.node().display()))
     })?;
-    // The process that attach has left may not have its name yet.
-    wait::until(NAMED, || holder::end(device));
+    holder::end(device);
     let code = second_mount(arguments, &plan, device);
     drop(open);
     code
