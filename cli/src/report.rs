@@ -117,9 +117,7 @@ pub fn backing_number(info: &Info) -> DevId {
 
 /// The name that was given to the driver at the attach.
 pub fn reference(info: &Info) -> OsString {
-    let name = &info.lo_file_name;
-    let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
-    OsStr::from_bytes(name.get(..end).unwrap_or_default()).to_owned()
+    OsStr::from_bytes(ioctl::file_name(info)).to_owned()
 }
 
 impl Details {
