@@ -36,6 +36,9 @@ detach "$dev"
 
 dev=$(attach --offset 4096 --size-limit 8M "$disk")
 wait_until 20 mapped "$dev"
+# udev has looked at what was written, and left pages of it.
+udev_settle
+blockdev --flushbufs "$disk"
 goes_mapped "at an offset: reads" "$dev"
 check "written" pattern write -d -q -s 5 "$dev" 8M
 check "it is where it belongs" cmp -n 8M -i 4096:0 "$disk" "$dev"
