@@ -5,6 +5,7 @@
 #   the boot only without nofail. The shutdown leaves the file systems clean.
 #   mount -t floop works by hand and from fstab.
 # modes: side-by-side drop-in
+# machines: stable-side-by-side
 # init: systemd
 # timeout: 400
 . tests/lib/users.sh
