@@ -5,11 +5,13 @@
  * fsync makes them durable, and if it is still the same epoch after that, they
  * go into the map.
  *
- * The file is looked up in chunks, beginning near the last miss. A chunk is
- * looked up again after a write to it through the file system.
+ * The file is looked up in chunks, beginning near the last miss; neighbouring
+ * chunks as one range. A chunk is looked up again after a write to it through
+ * the file system.
  */
 #include <linux/bitmap.h>
 #include <linux/blkdev.h>
+#include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/mm.h>
@@ -38,10 +40,15 @@ struct found {
 	sector_t disk;
 };
 
+/*
+ * What is looked up before an fsync. @guess is the length of the last extent,
+ * in blocks of the file system; @looks counts questions to the file system.
+ */
 struct batch {
 	struct floop_image *image;
 	unsigned int nr;
 	unsigned int looks;
+	sector_t guess;
 	struct found found[BATCH];
 };
 
@@ -79,15 +86,78 @@ static bool batch_add(struct batch *batch, sector_t sector, sector_t nr,
 /*
  * Ask the file system where a block is, in file system blocks. Returns false if
  * it is not allocated, not written, or can't be overwritten in place.
- *
- * Asks for each block, on xfs as well. Its map_blocks() returns extents, but
- * warns (WARN_ON_ONCE() in xfs_fs_map_blocks()) if anybody uses a page of the
- * file, as readers of a shared image may do.
  */
-static bool find_block(struct inode *inode, sector_t block, sector_t *disk)
+static bool find_block(struct batch *batch, sector_t block, sector_t *disk)
 {
+	batch->looks++;
 	*disk = block;
-	return !bmap(inode, disk) && *disk;
+	return !bmap(file_inode(batch->image->file), disk) && *disk;
+}
+
+/*
+ * Does one extent have all these blocks? Without room for an extent,
+ * ->fiemap() counts them (fiemap_fill_next_extent()) and needs no memory of a
+ * process.
+ *
+ * xfs's map_blocks() would say where an extent ends, but warns (WARN_ON_ONCE()
+ * in xfs_fs_map_blocks()) if anybody uses a page of the file, as readers of a
+ * shared image may do.
+ */
+static bool is_one_extent(struct batch *batch, sector_t block, sector_t nr)
+{
+	struct inode *inode = file_inode(batch->image->file);
+	struct fiemap_extent_info count = { };
+
+	batch->looks++;
+	return !inode->i_op->fiemap(inode, &count, block << inode->i_blkbits,
+				    nr << inode->i_blkbits) &&
+	       count.fi_extents_mapped == 1;
+}
+
+/*
+ * Are @nr blocks from @block on contiguous at @disk, where the first one is?
+ * The last one is where it has to be, which is asked first: within an epoch,
+ * neither of the two goes away. So the extent that is the only one has both,
+ * and what is between them.
+ */
+static bool is_contiguous(struct batch *batch, sector_t block, sector_t nr,
+			  sector_t disk)
+{
+	sector_t last;
+
+	return find_block(batch, block + nr - 1, &last) &&
+	       last == disk + nr - 1 &&
+	       (nr == 2 || is_one_extent(batch, block, nr));
+}
+
+/*
+ * Find the extent that begins at @block, up to @max blocks. Try the length of
+ * the last one first, and whether it ends there; then double the length, or
+ * halve the range that its end is in. Returns its length, or 0 if the block
+ * can't be mapped.
+ */
+static sector_t find_extent(struct batch *batch, sector_t block, sector_t max,
+			    sector_t *disk)
+{
+	sector_t nr = 1, too_long = max + 1, try = min(batch->guess, max);
+
+	if (!find_block(batch, block, disk))
+		return 0;
+	while (nr + 1 < too_long) {
+		try = clamp(try, nr + 1, too_long - 1);
+		if (is_contiguous(batch, block, try, *disk))
+			nr = try;
+		else
+			too_long = try;
+		if (nr == batch->guess)
+			try = nr + 1;
+		else if (too_long > max)
+			try = nr * 2;
+		else
+			try = nr + (too_long - nr) / 2;
+	}
+	batch->guess = nr;
+	return nr;
 }
 
 static sector_t seek(struct batch *batch, sector_t sector, int whence)
@@ -147,57 +217,82 @@ static sector_t next_hole(struct batch *batch, sector_t sector)
 	return fill->data_end;
 }
 
-/* Returns false if the batch has no more room, or the epoch has ended. */
-static bool look_up_gap(struct batch *batch, sector_t sector, sector_t end,
-			unsigned long epoch)
+/*
+ * Look up from @sector to @end, a gap of the map. Returns false, with @sector
+ * where to go on, if the batch has no more room or the epoch has ended.
+ */
+static bool look_up_gap(struct batch *batch, sector_t *sector, sector_t end,
+			unsigned int chunk_shift, unsigned long epoch)
 {
-	struct inode *inode = file_inode(batch->image->file);
-	unsigned int shift = inode->i_blkbits - SECTOR_SHIFT;
-	sector_t hole;
+	struct floop_image *image = batch->image;
+	unsigned int shift = file_inode(image->file)->i_blkbits - SECTOR_SHIFT;
+	sector_t hole = 0;
 
-	while (sector < end) {
-		if (!floop_guard_in_epoch(&batch->image->guard, epoch))
+	while (*sector < end) {
+		sector_t block = *sector >> shift, disk, nr;
+
+		if (batch->looks >= MAX_LOOKS ||
+		    !floop_guard_in_epoch(&image->guard, epoch))
 			return false;
-		sector = next_data(batch, sector);
-		if (sector >= end)
-			return true;
-		hole = min(next_hole(batch, sector), end);
-		while (sector < hole) {
-			sector_t block = sector >> shift, disk;
-
-			batch->looks++;
-			/*
-			 * The file system reports no location, as for all
-			 * blocks of a reflinked or a realtime file on xfs. Or
-			 * the data is being written, and the chunk will be
-			 * looked up again.
-			 */
-			if (!find_block(inode, block, &disk))
-				return true;
-			if (!batch_add(batch, block << shift, 1U << shift,
-				       disk << shift))
-				return false;
-			sector = (block + 1) << shift;
-			cond_resched();
+		cond_resched();
+		if (*sector >= hole) {
+			*sector = min(next_data(batch, *sector), end);
+			hole = *sector < end ?
+				min(next_hole(batch, *sector), end) : end;
+			continue;
 		}
-		sector = max(sector, hole);
+		nr = find_extent(batch, block,
+				 max(1, (hole >> shift) - block), &disk);
+		/*
+		 * The file system reports no location, as for all blocks of a
+		 * reflinked or a realtime file on xfs. Or the data is being
+		 * written, and the chunk will be looked up again.
+		 */
+		if (!nr)
+			*sector = ((*sector >> chunk_shift) + 1) << chunk_shift;
+		else if (batch_add(batch, block << shift, nr << shift,
+				   disk << shift))
+			*sector = (block + nr) << shift;
+		else
+			return false;
 	}
 	return true;
 }
 
-/* Returns false if something of the chunk is left for the next batch. */
-static bool look_up_chunk(struct batch *batch, unsigned int shift,
-			  unsigned long chunk, unsigned long epoch)
+static void mark_chunks(struct floop_todo *todo, sector_t sector, sector_t nr)
+{
+	unsigned long chunk = sector >> todo->shift;
+	unsigned long last = (sector + nr - 1) >> todo->shift;
+
+	for (; chunk <= last && chunk < todo->chunks; chunk++)
+		if (!test_bit(chunk, todo->bits))
+			set_bit(chunk, todo->bits);
+}
+
+/*
+ * Look up the chunks from @chunk on that are marked. Returns false if something
+ * is left for the next batch; those chunks are marked again.
+ */
+static bool look_up_chunks(struct batch *batch, struct floop_todo *todo,
+			   unsigned long chunk, unsigned long epoch)
 {
 	struct floop_image *image = batch->image;
+	unsigned int shift = todo->shift;
+	unsigned long last = find_next_zero_bit(todo->bits, todo->chunks,
+						chunk);
 	sector_t sector = (sector_t)chunk << shift;
-	sector_t limit = min(sector + (1UL << shift), file_sectors(image));
+	sector_t limit = min((sector_t)last << shift, file_sectors(image));
 	sector_t end;
 
+	for (; chunk < last; chunk++)
+		clear_bit(chunk, todo->bits);
+	/* Before the lookup: a later write marks the chunk again. */
+	smp_mb__after_atomic();
 	while (floop_map_gap(&image->guard.map, &sector, limit, &end)) {
-		if (!look_up_gap(batch, sector, end, epoch))
+		if (!look_up_gap(batch, &sector, end, shift, epoch)) {
+			mark_chunks(todo, sector, limit - sector);
 			return false;
-		sector = end;
+		}
 	}
 	return true;
 }
@@ -212,16 +307,6 @@ static unsigned long next_chunk(struct floop_fill *fill,
 	if (chunk >= todo->chunks)
 		chunk = find_first_bit(todo->bits, todo->chunks);
 	return chunk;
-}
-
-static void mark_chunks(struct floop_todo *todo, sector_t sector, sector_t nr)
-{
-	unsigned long chunk = sector >> todo->shift;
-	unsigned long last = (sector + nr - 1) >> todo->shift;
-
-	for (; chunk <= last && chunk < todo->chunks; chunk++)
-		if (!test_bit(chunk, todo->bits))
-			set_bit(chunk, todo->bits);
 }
 
 /* Make the batch durable and, if it is still the same epoch, map it. */
@@ -269,12 +354,7 @@ static int look_up_batch(struct batch *batch, struct floop_todo *todo,
 		chunk = next_chunk(fill, todo);
 		if (chunk >= todo->chunks)
 			break;
-		clear_bit(chunk, todo->bits);
-		/* Before the lookup: a later write marks the chunk again. */
-		smp_mb__after_atomic();
-		more = look_up_chunk(batch, todo->shift, chunk, epoch);
-		if (!more)
-			set_bit(chunk, todo->bits);
+		more = look_up_chunks(batch, todo, chunk, epoch);
 		cond_resched();
 	}
 	return batch->nr ? batch_commit(batch, todo, epoch) : 0;
@@ -324,6 +404,7 @@ static void fill_work(struct work_struct *work)
 		batch->image = image;
 		batch->nr = 0;
 		batch->looks = 0;
+		batch->guess = FLOOP_NOWHERE;
 		err = look_up_batch(batch, todo, epoch);
 		kvfree(batch);
 	}

@@ -181,7 +181,7 @@ bool floop_fs_is_required(struct floop_image *image)
 
 	if (!image->direct ||
 	    READ_ONCE(inode->i_flags) & floop_fs_forbidden_flags(image) ||
-	    !inode->i_mapping->a_ops->bmap)
+	    !inode->i_mapping->a_ops->bmap || !inode->i_op->fiemap)
 		return true;
 	/* For example, ext4 journals the data of the file. */
 	floop_direct_learn(image->file, &rules);
