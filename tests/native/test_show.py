@@ -89,6 +89,24 @@ def test_list_as_json(floop, image):
     assert found["driver"] in ("loop", "floop-drop-in")
 
 
+def test_list_that_cannot_be_written():
+    """list fails if its output is lost, as a table and as JSON."""
+    for options in [], ["--json"]:
+        with open("/dev/full", "w") as full:
+            result = subprocess.run(
+                [FLOOP, "list", *options],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+            )
+        assert result.returncode == 1
+        assert (
+            "cannot write to standard output: no space left on device"
+            in result.stderr
+        )
+
+
 def test_list_of_an_image(floop, image, folder):
     """list FILE shows the devices of that image, under whatever name.
 

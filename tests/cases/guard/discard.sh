@@ -33,6 +33,21 @@ for fs in ext4 xfs; do
 	wait_mapped "$dev"
 	goes_mapped "$fs: all of it again" "$dev"
 
+	# Each CPU remembers what it has looked up. One process, so nobody looks
+	# elsewhere on that CPU between the discard and the write.
+	for at in 8 9 10 11 12 13; do
+		check "$fs: read, discarded and written at ${at}M" \
+			taskset -c $((at % 2)) xfs_io -d -c "pread ${at}m 4k" \
+			-c "fpunch ${at}m 1m" -c "pwrite -S 7 ${at}m 1m" "$dev"
+	done
+	sevens() {
+		tr '\0' '\7' </dev/zero | head -c 6M
+	}
+	check "$fs: in the file" cmp -n 6M -i 8M:0 "$MNT/image" <(sevens)
+	check "$fs: the device, written again" \
+		pattern write -d -q -b 64k -s 3 -o 8M "$dev" 8M
+	wait_mapped "$dev"
+
 	# A discard of blocks that are being written: any order will do, but
 	# each block has the result of one of them
 	begin_writes "$dev" 2M -b 16k -t 2 -e
