@@ -39,6 +39,19 @@ def test_no_driver_at_all(floop, image):
     )
 
 
+def test_modprobe_says_nothing(floop, image, folder):
+    """What modprobe says is not shown: the message is the command's own."""
+    modprobe = folder / "modprobe"
+    modprobe.write_text("#!/bin/sh\necho heard; echo heard >&2; exit 1\n")
+    modprobe.chmod(0o755)
+    path = f"PATH={folder}:{os.environ['PATH']}"
+    complaint = floop.refused(
+        NO_DRIVER, "attach", image(), via=[*private(EMPTY_DEV), "env", path]
+    )
+    assert complaint.startswith("floop: no driver: ")
+    assert "heard" not in complaint
+
+
 def test_no_loop_driver(floop, image):
     """So if only the loop driver was asked for."""
     complaint = floop.refused(
