@@ -96,3 +96,36 @@ impl Findings {
         self.findings.sort_by_key(|finding| Reverse(finding.severity));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_first() {
+        let mut found = Findings::default();
+        assert_eq!(found.worst(), None);
+        for (severity, subject) in [
+            (Severity::Note, "a"),
+            (Severity::Error, "b"),
+            (Severity::Warning, "c"),
+            (Severity::Error, "d"),
+        ] {
+            found.add(Finding::new(severity, "check", subject, "is wrong"));
+        }
+        found.sort();
+        let order: Vec<&str> =
+            found.findings.iter().map(|f| f.subject.as_str()).collect();
+        assert_eq!(order, ["b", "d", "c", "a"]);
+        assert_eq!(found.worst(), Some(Severity::Error));
+    }
+
+    #[test]
+    fn what_was_skipped_is_said_once() {
+        let mut found = Findings::default();
+        for what in ["tables", "users", "tables"] {
+            found.skip(what);
+        }
+        assert_eq!(found.not_checked, ["tables", "users"]);
+    }
+}

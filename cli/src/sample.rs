@@ -175,6 +175,43 @@ impl Sample {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::{Device, Driver, Family};
+
+    /// A device with sectors of 4 KiB that has read so many sectors of 512.
+    fn sample(sequence: u64, sectors: u64, at: Instant) -> Sample {
+        let reads = Counts { ios: sectors / 8, sectors, milliseconds: 0 };
+        let attachment = Attachment {
+            device: Device { family: Family::Floop, number: 1 },
+            sequence: Some(sequence),
+            driver: Driver::Floop,
+            backing_file: "/a".into(),
+            offset: 0,
+            size_limit: 0,
+            size: 1 << 20,
+            sector_size: 4096,
+            read_only: false,
+            autoclear: false,
+            partscan: false,
+            direct: false,
+            mapping: None,
+        };
+        let counters = Counters { reads, ..Counters::default() };
+        Sample { attachment, counters, at }
+    }
+
+    #[test]
+    fn rates_of_one_attachment() {
+        let start = Instant::now();
+        let end = start + Duration::from_secs(2);
+        let before = sample(7, 800, start);
+        let rates = sample(7, 2400, end).since(&before).unwrap_or_default();
+        // In bytes, whatever the device's own sectors are.
+        let whole = |rate: f64| format!("{rate:.0}");
+        assert_eq!(whole(rates.read_bytes), (800 * 512).to_string());
+        assert_eq!(whole(rates.reads), "100");
+        // Another image is attached by then.
+        assert_eq!(sample(9, 2400, end).since(&before), None);
+    }
 
     #[test]
     fn counters_of_a_disk() {

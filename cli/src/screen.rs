@@ -298,6 +298,38 @@ pub fn draw(frame: &mut Frame, rows: &[Row], view: &mut View) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::Family;
+
+    #[test]
+    fn the_first_user_and_how_many_more() {
+        let mut users = Users::default();
+        assert_eq!(first_user(&users), "-");
+        users.mounts.push("/a".to_owned());
+        assert_eq!(first_user(&users), "/a");
+        users.swaps.push("/dev/loop1p1".to_owned());
+        users.swaps.push("/dev/loop1p2".to_owned());
+        assert_eq!(first_user(&users), "/a +2");
+    }
+
+    #[test]
+    fn what_a_filter_finds() {
+        let row = Row {
+            device: "/dev/floop1".to_owned(),
+            driver: "floop",
+            backing_file: "/srv/a.img".to_owned(),
+            deleted: false,
+            mapped_percent: None,
+            rates: None,
+            users: vec!["mounted on /b".to_owned(), "open in fio".to_owned()],
+            first_user: "/b".to_owned(),
+            image: "/srv/a.img".to_owned(),
+            number: Device { family: Family::Floop, number: 1 },
+        };
+        for text in ["", "floop1", "a.img", "on /b", "fio"] {
+            assert!(row.matches(text), "{text}");
+        }
+        assert!(!row.matches("floop2"));
+    }
 
     #[test]
     fn keys_go_round() {

@@ -100,6 +100,8 @@ fn dos(first: &[u8], sector: u64) -> Option<Vec<Entry>> {
 
 #[cfg(test)]
 mod tests {
+    use std::{env, fs, process};
+
     use super::*;
 
     fn sector_with(entries: &[(u8, u32, u32)]) -> Vec<u8> {
@@ -126,6 +128,24 @@ mod tests {
         let mut code = sector_with(&[(0x83, 8, 16)]);
         code[446] = 0x33;
         assert_eq!(dos(&code, 512), None);
+    }
+
+    #[test]
+    fn gpt_where_the_sectors_are_large() {
+        let mut disk = vec![0; 3 * 4096];
+        disk[510..512].copy_from_slice(b"\x55\xaa");
+        let header = &mut disk[4096..4096 + 92];
+        header[..8].copy_from_slice(b"EFI PART");
+        (header[72], header[80], header[84]) = (2, 1, 128);
+        let entry = &mut disk[2 * 4096..][..128];
+        (entry[0], entry[32], entry[40]) = (1, 6, 7);
+        let path = env::temp_dir().join(format!("floop-{}", process::id()));
+        fs::write(&path, &disk).expect("a temporary file");
+        let file = File::open(&path);
+        fs::remove_file(&path).expect("it is there");
+        let table = read(&file.expect("it was there"), 4096);
+        let start = 6 * 4096;
+        assert_eq!(table, Some(vec![Entry { number: 1, start, size: 8192 }]));
     }
 
     #[test]

@@ -104,7 +104,9 @@ def test_output_that_cannot_be_written(folder):
     assert os.listdir(folder) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+)
 def test_interrupted(folder, number):
     """A signal ends it, by that signal, with nothing left behind."""
     with subprocess.Popen(

@@ -205,6 +205,19 @@ def test_partitions(used, image, partition):
     assert found["mend"] == f"partx --update {device}"
 
 
+def test_logical_partitions(used, image, partition):
+    """Those inside of an extended partition are not judged."""
+    entries = table((2048, 2048), (4096, 8192))
+    entries[446] = entries[446][:20] + b"\x05" + entries[446][21:]
+    device = used(image(8 << 20, at=entries))
+    for number in (1, 2, 5):
+        run("delpart", device, number, check=False)
+    partition(device, 1, 2048, 2048)
+    partition(device, 2, 4096, 2)
+    partition(device, 5, 6144, 2048)
+    assert finding(examine(device, code=DONE), "partitions") is None
+
+
 def test_partitions_without_a_table(used, image, partition):
     """Partitions that are left of a table that is gone."""
     device = used(image(8 << 20))
@@ -246,6 +259,10 @@ def test_nodes(used, image):
     found = finding(examine(name, via=hidden), "node")
     assert (found["severity"], found["subject"]) == ("warning", device)
     assert found["mend"] == f"rm -f {device}; mknod {device} b {number}"
+    # Another device's node is a block device, too.
+    wrong = private(f"mount --bind {used(image(name='other'))} {device}")
+    found = finding(examine(name, via=wrong), "node")
+    assert "is not the node of " in found["what"]
     assert finding(examine(device), "node") is None
 
 
@@ -364,6 +381,27 @@ def test_secure_boot(machine, folder):
         assert bool(found) is expected
         if found:
             assert "mokutil --import /var/lib/dkms/mok.pub" in found["mend"]
+
+
+LOCKDOWN = """
+mount -t tmpfs none /sys/kernel
+mkdir /sys/kernel/security
+echo '{}' >/sys/kernel/security/lockdown
+"""
+
+
+@pytest.mark.parametrize(
+    ("says", "why"),
+    [
+        ("[none] integrity confidentiality", None),
+        ("none [integrity] confidentiality", "lockdown"),
+        ("none integrity [confidentiality]", "lockdown"),
+    ],
+)
+def test_lockdown(machine, says, why):
+    """The kernel marks how far it is locked down among what it could be."""
+    report = examine(via=machine({}, LOCKDOWN.format(says)))
+    assert report["drivers"]["signed_only"] == why
 
 
 def test_dkms(machine):

@@ -2,9 +2,23 @@
 """/etc/flooptab: what the generator writes, and floop table."""
 
 import os
+import pathlib
+import subprocess
+import time
 
 import pytest
-from native import FLOOP, NOT_FOUND, USAGE, run
+from native import (
+    BUSY,
+    FAILED,
+    FLOOP,
+    NOT_FOUND,
+    USAGE,
+    attached_below,
+    is_attached,
+    private,
+    run,
+    wait_until,
+)
 
 
 @pytest.fixture
@@ -157,3 +171,103 @@ def test_floop_table_says_what_is_wrong(folder):
         f"floop: {table}: has no device with the name a; line 1 is wrong: "
         "a has no image\n",
     )
+
+
+@pytest.fixture
+def table(folder):
+    """table(TEXT) is a function that runs floop table with that flooptab.
+
+    It has a /run of its own, which all its calls share, and the links of
+    /dev/floop are those in a folder.
+    """
+    (folder / "run").mkdir()
+
+    def write(text):
+        path = folder / "flooptab"
+        path.write_text(text)
+        own = private(f"mount --bind {folder}/run /run")
+        environment = {**os.environ, "FLOOPTAB": str(path)}
+
+        def call(action, name):
+            return run(
+                *own, FLOOP, "table", action, name, check=False, env=environment
+            )
+
+        return call
+
+    return write
+
+
+def test_names_that_begin_alike(table, image):
+    """A device has its whole name."""
+    one, two = image(name="one"), image(name="two")
+    call = table(f"data {one}\ndata2 {two}\n")
+    device = call("attach", "data2").stdout.strip()
+    assert is_attached(device)
+    assert call("detach", "data").returncode == 0
+    assert is_attached(device)
+    result = call("attach", "data")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert call("detach", "data2").returncode == 0
+    wait_until(lambda: not is_attached(device))
+    assert is_attached(result.stdout.strip())
+
+
+def test_a_device_in_use_keeps_its_name(table, image):
+    """It is not attached a second time while its last user has it."""
+    call = table(f"data {image()}\n")
+    device = call("attach", "data").stdout.strip()
+    with open(device, "rb"):
+        assert call("detach", "data").returncode == 0
+        result = call("attach", "data")
+        assert result.returncode == BUSY
+        assert f"data: is {device} already" in result.stderr
+    wait_until(lambda: not is_attached(device))
+    assert call("attach", "data").returncode == 0
+
+
+def test_a_device_that_gets_no_name(table, image, folder):
+    """It doesn't stay attached."""
+    call = table(f"data {image()}\n")
+    (folder / "run" / "flooptab").write_text("")
+    result = call("attach", "data")
+    assert result.returncode == FAILED and result.stdout == ""
+    assert "data: cannot be named: " in result.stderr
+    wait_until(lambda: not attached_below(folder))
+
+
+@pytest.fixture
+def links(folder):
+    """A folder for the links of /dev/floop, and how to mount it there."""
+    path = folder / "links"
+    path.mkdir()
+    place = pathlib.Path("/dev/floop")
+    made = not place.exists()
+    place.mkdir(exist_ok=True)
+    yield path, f"mount --bind {path} {place}"
+    if made:
+        place.rmdir()
+
+
+def test_a_link_to_another_device(table, image, folder, links):
+    """It is attached once its name leads to it."""
+    path, mount = links
+    (path / "data").symlink_to("/dev/null")
+    (folder / "run" / "udev").mkdir()
+    (folder / "run" / "udev" / "control").write_text("")
+    (folder / "flooptab").write_text(f"data {image()}\n")
+    own = private(f"mount --bind {folder}/run /run\n{mount}")
+    with subprocess.Popen(
+        [*own, FLOOP, "table", "attach", "data"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "FLOOPTAB": str(folder / "flooptab")},
+    ) as process:
+        wait_until((folder / "run" / "flooptab").exists)
+        time.sleep(1)
+        assert process.poll() is None
+        (device,) = attached_below(folder)
+        (path / "new").symlink_to(device)
+        (path / "new").rename(path / "data")
+        assert process.stdout.read() == f"{device}\n"
+    assert process.returncode == 0

@@ -119,11 +119,12 @@ def test_list_of_an_image(floop, image, folder):
 
     def names(*targets):
         listing = floop("list", "--no-headings", "--columns", "NAME", *targets)
-        return set(listing.split())
+        return sorted(listing.split())
 
-    assert names(path) == names(folder / "link") == {first, second}
-    assert names(third) == {third}
-    assert names(path, first, other) == {first, second, third}
+    both = sorted([first, second])
+    assert names(path) == names(folder / "link") == both
+    assert names(third) == [third]
+    assert names(path, first, other) == sorted([first, second, third])
     listed = floop.json("list", other)["devices"]
     assert [d["device"] for d in listed] == [third]
 

@@ -111,6 +111,8 @@ mod tests {
         assert_eq!(ours.signer.as_deref(), Some("DKMS module signing key"));
         let file = ours.file.unwrap_or_default();
         assert!(file.ends_with("updates/dkms/loop.ko"));
+        // The kernel can't tell who, and doesn't take the module.
+        assert_eq!(parse("signer:         \n").signer, None);
         let built_in =
             parse("name:           loop\nfilename:       (builtin)\n");
         assert_eq!(built_in.file, None);
