@@ -100,7 +100,7 @@ fn dos(first: &[u8], sector: u64) -> Option<Vec<Entry>> {
 
 #[cfg(test)]
 mod tests {
-    use std::{env, fs, process};
+    use std::{env, fs, io, process};
 
     use super::*;
 
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn gpt_where_the_sectors_are_large() {
+    fn gpt_where_the_sectors_are_large() -> io::Result<()> {
         let mut disk = vec![0; 3 * 4096];
         disk[510..512].copy_from_slice(b"\x55\xaa");
         let header = &mut disk[4096..4096 + 92];
@@ -140,12 +140,13 @@ mod tests {
         let entry = &mut disk[2 * 4096..][..128];
         (entry[0], entry[32], entry[40]) = (1, 6, 7);
         let path = env::temp_dir().join(format!("floop-{}", process::id()));
-        fs::write(&path, &disk).expect("a temporary file");
+        fs::write(&path, &disk)?;
         let file = File::open(&path);
-        fs::remove_file(&path).expect("it is there");
-        let table = read(&file.expect("it was there"), 4096);
+        fs::remove_file(&path)?;
+        let table = read(&file?, 4096);
         let start = 6 * 4096;
         assert_eq!(table, Some(vec![Entry { number: 1, start, size: 8192 }]));
+        Ok(())
     }
 
     #[test]
