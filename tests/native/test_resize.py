@@ -176,6 +176,11 @@ def test_shrink_in_use(floop, image, folder):
         process.stdout.readline()
         assert f"{device}: is in use" in floop.refused(BUSY, *shrink)
         process.stdin.close()
+    # Somebody has claimed it who can't be seen from there.
+    claimed = os.open(device, os.O_RDONLY | os.O_EXCL)
+    via = ["unshare", "--pid", "--fork", "--mount-proc"]
+    assert f"{device}: is in use" in floop.refused(BUSY, *shrink, via=via)
+    os.close(claimed)
     assert sizes(path, device) == (32 * M, 32 * M)
     floop(*shrink)
 
