@@ -12,7 +12,10 @@
 
 #include <linux/blk-mq.h>
 #include <linux/cgroup.h>
+#include <linux/fs.h>
+#include <linux/magic.h>
 #include <linux/sched/mm.h>
+#include <linux/version.h>
 
 /*
  * Until 6.14 (1e1a9cecfab3, "block: force noio scope in blk_mq_freeze_queue")
@@ -49,6 +52,22 @@ static inline bool floop_bdev_rotational(struct block_device *bdev)
 	return bdev_rot(bdev);
 #else
 	return !bdev_nonrot(bdev);
+#endif
+}
+
+/*
+ * Until 6.16 (ext4: prevent stale extent cache entries caused by concurrent
+ * fiemap) ext4_fiemap() takes no lock of the inode. If a truncate or a punch of
+ * many extents runs meanwhile, ext4 may remember extents that it then frees,
+ * and use them afterwards. No header tells, so this goes by the version: in a
+ * kernel with a backport it is said to be unsafe, too.
+ */
+static inline bool floop_fiemap_is_safe(const struct inode *inode)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 16, 0)
+	return true;
+#else
+	return inode->i_sb->s_magic != EXT4_SUPER_MAGIC;
 #endif
 }
 

@@ -17,6 +17,7 @@
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 
+#include "compat.h"
 #include "fill.h"
 #include "guard.h"
 #include "image.h"
@@ -143,6 +144,8 @@ static sector_t find_extent(struct batch *batch, sector_t block, sector_t max,
 
 	if (!find_block(batch, block, disk))
 		return 0;
+	if (!floop_fiemap_is_safe(file_inode(batch->image->file)))
+		return 1;
 	while (nr + 1 < too_long) {
 		try = clamp(try, nr + 1, too_long - 1);
 		if (is_contiguous(batch, block, try, *disk))
