@@ -26,7 +26,7 @@
 #define MIN_CHUNK_SHIFT	13U	/* 4 MiB */
 #define MAX_CHUNKS		BIT(18)
 #define BATCH			512
-/* The most blocks to look up before the batch goes into the map. */
+/* Questions to the file system before the batch goes into the map. */
 #define MAX_LOOKS		BIT(15)
 /* How long to wait for the next write after one through the file system. */
 #define WROTE_LINGERS		msecs_to_jiffies(200)
@@ -43,12 +43,14 @@ struct found {
 
 /*
  * What is looked up before an fsync. @guess is the length of the last extent,
- * in blocks of the file system; @looks counts questions to the file system.
+ * in blocks of the file system; @looks counts questions to the file system. The
+ * batch ends after MAX_LOOKS, but not before the sector @least.
  */
 struct batch {
 	struct floop_image *image;
 	unsigned int nr;
 	unsigned int looks;
+	sector_t least;
 	sector_t guess;
 	struct found found[BATCH];
 };
@@ -234,7 +236,7 @@ static bool look_up_gap(struct batch *batch, sector_t *sector, sector_t end,
 	while (*sector < end) {
 		sector_t block = *sector >> shift, disk, nr;
 
-		if (batch->looks >= MAX_LOOKS ||
+		if ((batch->looks >= MAX_LOOKS && *sector >= batch->least) ||
 		    !floop_guard_in_epoch(&image->guard, epoch))
 			return false;
 		cond_resched();
@@ -287,6 +289,11 @@ static bool look_up_chunks(struct batch *batch, struct floop_todo *todo,
 	sector_t limit = min((sector_t)last << shift, file_sectors(image));
 	sector_t end;
 
+	/*
+	 * The next batch goes through all gaps of its first chunk again. Ending
+	 * before the second one, batches might never get there.
+	 */
+	batch->least = (sector_t)(chunk + 1) << shift;
 	for (; chunk < last; chunk++)
 		clear_bit(chunk, todo->bits);
 	/* Before the lookup: a later write marks the chunk again. */
