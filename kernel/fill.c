@@ -251,9 +251,13 @@ static bool look_up_gap(struct batch *batch, sector_t *sector, sector_t end,
 		/*
 		 * The file system reports no location, as for all blocks of a
 		 * reflinked or a realtime file on xfs. Or the data is being
-		 * written, and the chunk will be looked up again.
+		 * written, and the chunk will be looked up again. Or somebody
+		 * has read a block that was never written: its page in the page
+		 * cache makes it data. The next block may be mapped.
 		 */
-		if (!nr)
+		if (!nr && READ_ONCE(image->file->f_mapping->nrpages))
+			*sector = (block + 1) << shift;
+		else if (!nr)
 			*sector = ((*sector >> chunk_shift) + 1) << chunk_shift;
 		else if (batch_add(batch, block << shift, nr << shift,
 				   disk << shift))

@@ -1,0 +1,36 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: Pages that readers of a preallocated image have in the page cache, of
+#   blocks that were never written, don't keep what is behind them unmapped.
+# modes: side-by-side
+# machines: stable-side-by-side
+. tests/lib/guard.sh
+programs loopdev pattern
+
+# A piece in the middle of each chunk of 4 MiB.
+pieces=6
+
+for fs in ext4 xfs; do
+	begin_fs "$fs"
+	check "$fs: preallocated" fallocate -l $((pieces * 4))M "$MNT/image"
+	for ((i = 0; i < pieces; i++)); do
+		pattern write -d -q -s 1 -o $((i * 4 + 2))M "$MNT/image" 1M
+	done
+	sync
+	# The page cache is emptied when an epoch begins: read until the end.
+	for ((i = 0; i < 10000000; i++)); do
+		echo "pread -q $((i % pieces * 4))m 4k"
+	done | xfs_io -r "$MNT/image" >"$WORK/read" &
+	reader=$!
+	sleep 1
+	dev=$(attach --read-only "$MNT/image")
+	wait_until 30 mapped "$dev"
+	sleep 1
+	kill "$reader" || true
+	wait "$reader" || true
+	wait_mapped "$dev" "$pieces"
+	is "$fs: bytes mapped" "$(loop_stat "$dev" mapped_bytes)" \
+		$((pieces << 20))
+	detach "$dev"
+	end_fs
+done
