@@ -418,7 +418,8 @@ static void fill_work(struct work_struct *work)
 		batch->image = image;
 		batch->nr = 0;
 		batch->looks = 0;
-		batch->guess = FLOOP_NOWHERE;
+		/* Not the whole file: fiemap() would count all its extents. */
+		batch->guess = 1;
 		err = look_up_batch(batch, todo, epoch);
 		kvfree(batch);
 	}

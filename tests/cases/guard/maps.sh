@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: A written image on ext4 and xfs is mapped as a whole, also if it doesn't
-#   end with a chunk of the fill. Reads and writes go straight to the disk, and the file has what was written. With mapping off
-#   nothing is mapped.
+# shows: A written image on ext4 and xfs is mapped as a whole, also if it
+#   doesn't end with a chunk of the fill. Reads and writes go straight to the
+#   disk, and the file has what was written. With mapping off nothing is mapped.
 # modes: side-by-side
 # machines: stable-side-by-side
 # timeout: 400
