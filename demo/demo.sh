@@ -20,12 +20,13 @@ in_machine()
 	./vm --disk nvme:2G -- demo/guest.sh "$results" "$speeds"
 }
 
-# load MODULE: load our module, or say why that fails.
+# load NAMES: load our module under these names, or say why that fails.
 load()
 {
 	local why
-	why=$(insmod "$BUILD/native/$(uname -r)/$1.ko" 2>&1) && return
-	die "this kernel does not load $1.ko: $why" \
+	why=$(insmod "$BUILD/native/$(uname -r)/floop.ko" "names=$1" 2>&1) &&
+		return
+	die "this kernel does not load floop.ko: $why" \
 		"(make demo without NATIVE=1 runs in a test machine)"
 }
 
@@ -47,7 +48,7 @@ native()
 	else
 		load loop
 		demo/run.sh drop-in "$folder" "$results"
-		rmmod loop
+		rmmod floop
 	fi
 	rm -rf "$folder"
 }

@@ -13,5 +13,5 @@ mount /dev/nvme0n1 /mnt/disk
 bash "$demo/run.sh" side-by-side /mnt/disk "$1"
 bash "$demo/speed.sh" /mnt/disk "$2"
 rmmod floop loop
-insmod "$demo/../build/modules/$(uname -r)/loop.ko"
+insmod "$demo/../build/modules/$(uname -r)/floop.ko" names=loop
 bash "$demo/run.sh" drop-in /mnt/disk "$1"

@@ -27,7 +27,6 @@
 #include "device.h"
 #include "guard.h"
 #include "image.h"
-#include "names.h"
 
 /* A disk that doesn't write a piece of an image in that time is broken. */
 #define WAIT_MOST	(10 * HZ)
@@ -115,8 +114,7 @@ static void wait_on_return(struct closing *closing)
 {
 	struct file *file;
 
-	file = anon_inode_getfile("[" FLOOP_NAME "]", &wait_fops, closing,
-				  O_RDONLY);
+	file = anon_inode_getfile("[floop]", &wait_fops, closing, O_RDONLY);
 	if (IS_ERR(file))
 		put_closing(closing);
 	else

@@ -46,8 +46,8 @@ static const struct file_operations control_fops = {
 };
 
 static struct miscdevice control_node = {
-	.minor	= FLOOP_CONTROL_MINOR,
-	.name	= FLOOP_NAME "-control",
+	.minor	= MISC_DYNAMIC_MINOR,
+	.name	= "floop-control",
 	.fops	= &control_fops,
 };
 
@@ -59,6 +59,10 @@ static struct miscdevice control_node = {
  */
 int floop_control_register(void)
 {
+	if (floop_drop_in) {
+		control_node.minor = LOOP_CTRL_MINOR;
+		control_node.name = "loop-control";
+	}
 	return misc_register(&control_node);
 }
 

@@ -4,6 +4,7 @@
  * closed and removed.
  */
 #include <linux/blkdev.h>
+#include <linux/major.h>
 #include <linux/mutex.h>
 #include <linux/slab.h>
 #include <linux/xarray.h>
@@ -200,7 +201,7 @@ int floop_device_add(int number)
 	disk->private_data = dev;
 	disk->events = DISK_EVENT_MEDIA_CHANGE;
 	disk->event_flags = DISK_EVENT_FLAG_UEVENT;
-	snprintf(disk->disk_name, DISK_NAME_LEN, FLOOP_NAME "%d", number);
+	snprintf(disk->disk_name, DISK_NAME_LEN, "%s%d", floop_names(), number);
 
 	err = add_disk(disk);
 	if (err)
@@ -368,11 +369,13 @@ int floop_device_index(dev_t devt)
  */
 int floop_device_register_major(void (*probe)(dev_t devt))
 {
-	int ret = __register_blkdev(FLOOP_MAJOR, FLOOP_NAME, probe);
+	/* Major 0: the kernel picks one, and returns it. */
+	unsigned int major = floop_drop_in ? LOOP_MAJOR : 0;
+	int ret = __register_blkdev(major, floop_names(), probe);
 
 	if (ret < 0)
 		return ret;
-	floop_major = FLOOP_MAJOR ?: ret;
+	floop_major = major ?: ret;
 	return 0;
 }
 
@@ -383,5 +386,5 @@ int floop_device_register_major(void (*probe)(dev_t devt))
  */
 void floop_device_unregister_major(void)
 {
-	unregister_blkdev(floop_major, FLOOP_NAME);
+	unregister_blkdev(floop_major, floop_names());
 }

@@ -26,7 +26,6 @@
 #include "guard.h"
 #include "image.h"
 #include "lease.h"
-#include "names.h"
 #include "rules.h"
 #include "times.h"
 #include "trace.h"
@@ -723,7 +722,7 @@ enum floop_unmapped floop_guard_why_not(struct floop_image *image)
  */
 int floop_guard_init(void)
 {
-	drain_wq = alloc_workqueue(FLOOP_NAME "_drain",
+	drain_wq = alloc_workqueue("floop_drain",
 				   WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
 	return drain_wq ? 0 : -ENOMEM;
 }

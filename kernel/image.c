@@ -13,7 +13,6 @@
 #include "image.h"
 #include "io.h"
 #include "lease.h"
-#include "names.h"
 
 /* Mempool reserve of an image: enough to make progress when memory is short. */
 #define RESERVE		4
@@ -31,13 +30,13 @@ static struct kmem_cache *io_cache;
  */
 int floop_image_init(void)
 {
-	io_cache = kmem_cache_create(FLOOP_NAME "_io", sizeof(struct floop_io),
+	io_cache = kmem_cache_create("floop_io", sizeof(struct floop_io),
 				     0, SLAB_HWCACHE_ALIGN, NULL);
 	if (!io_cache)
 		return -ENOMEM;
 	if (floop_bounce_init())
 		goto err_cache;
-	floop_background_wq = alloc_workqueue(FLOOP_NAME "_map",
+	floop_background_wq = alloc_workqueue("floop_map",
 					      WQ_UNBOUND | WQ_FREEZABLE, 0);
 	if (!floop_background_wq)
 		goto err_bounce;

@@ -329,14 +329,15 @@ static void alloc_wqs(struct floop_lanes *lanes)
 	struct workqueue_struct *wq;
 
 	if (!lanes->wq) {
-		wq = alloc_workqueue(FLOOP_NAME "%d", LANE_WQ_FLAGS,
-				     floop_lanes_max_active(), lanes->number);
+		wq = alloc_workqueue("%s%d", LANE_WQ_FLAGS,
+				     floop_lanes_max_active(), floop_names(),
+				     lanes->number);
 		/* Pairs with smp_load_acquire() in run_work(). */
 		smp_store_release(&lanes->wq, wq);
 	}
 	if (!lanes->stale_wq) {
-		wq = alloc_workqueue(FLOOP_NAME "%d_stale", STALE_WQ_FLAGS, 0,
-				     lanes->number);
+		wq = alloc_workqueue("%s%d_stale", STALE_WQ_FLAGS, 0,
+				     floop_names(), lanes->number);
 		/* Likewise. */
 		smp_store_release(&lanes->stale_wq, wq);
 	}
@@ -475,11 +476,10 @@ void floop_lanes_free(struct floop_lanes *lanes)
  */
 int floop_lane_init(void)
 {
-	shared_wq = alloc_workqueue(FLOOP_NAME, LANE_WQ_FLAGS, WQ_MAX_ACTIVE);
+	shared_wq = alloc_workqueue("floop", LANE_WQ_FLAGS, WQ_MAX_ACTIVE);
 	if (!shared_wq)
 		return -ENOMEM;
-	shared_stale_wq = alloc_workqueue(FLOOP_NAME "_stale", STALE_WQ_FLAGS,
-					  0);
+	shared_stale_wq = alloc_workqueue("floop_stale", STALE_WQ_FLAGS, 0);
 	if (!shared_stale_wq) {
 		destroy_workqueue(shared_wq);
 		return -ENOMEM;

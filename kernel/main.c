@@ -20,7 +20,32 @@
 #include "names.h"
 #include "rules.h"
 
-static int max_loop = FLOOP_DEVICES_AT_LOAD;
+bool floop_drop_in;
+
+static int set_names(const char *val, const struct kernel_param *kp)
+{
+	if (sysfs_streq(val, "loop"))
+		floop_drop_in = true;
+	else if (sysfs_streq(val, "floop"))
+		floop_drop_in = false;
+	else
+		return -EINVAL;
+	return 0;
+}
+
+static int get_names(char *buf, const struct kernel_param *kp)
+{
+	return sysfs_emit(buf, "%s\n", floop_names());
+}
+
+static const struct kernel_param_ops names_ops = {
+	.set	= set_names,
+	.get	= get_names,
+};
+module_param_cb(names, &names_ops, NULL, 0444);
+MODULE_PARM_DESC(names, "floop (default): /dev/floopN, beside the loop driver; loop: /dev/loopN, in its place");
+
+static int max_loop;
 static bool max_loop_given;
 static int max_part;
 
@@ -160,6 +185,8 @@ static int __init floop_init(void)
 	err = floop_device_set_partitions(&max_part);
 	if (err)
 		return err;
+	if (floop_drop_in && !max_loop_given)
+		max_loop = FLOOP_DROP_IN_DEVICES;
 	if (max_loop > floop_device_limit())
 		return -EINVAL;
 
@@ -177,10 +204,8 @@ static int __init floop_init(void)
 		goto err_remap;
 	/* Before the control node, which adds devices of that major. */
 	err = floop_device_register_major(probe);
-	if (err) {
-		err = -EIO;
+	if (err)
 		goto err_guard;
-	}
 	err = floop_control_register();
 	if (err)
 		goto err_major;
@@ -221,8 +246,3 @@ module_exit(floop_exit);
 MODULE_DESCRIPTION("floop: files as block devices");
 MODULE_VERSION(FLOOP_VERSION);
 MODULE_LICENSE("GPL");
-#ifdef FLOOP_DROP_IN
-MODULE_ALIAS_BLOCKDEV_MAJOR(FLOOP_MAJOR);
-MODULE_ALIAS_MISCDEV(FLOOP_CONTROL_MINOR);
-MODULE_ALIAS("devname:loop-control");
-#endif

@@ -20,7 +20,6 @@
 #include "image.h"
 #include "io.h"
 #include "lane.h"
-#include "names.h"
 #include "rules.h"
 #include "times.h"
 #include "trace.h"
@@ -488,7 +487,7 @@ void floop_remap_exit_image(struct floop_image *image)
  */
 int floop_remap_init(void)
 {
-	remap_cache = kmem_cache_create(FLOOP_NAME "_remap",
+	remap_cache = kmem_cache_create("floop_remap",
 					sizeof(struct remap), 0,
 					SLAB_HWCACHE_ALIGN, NULL);
 	return remap_cache ? 0 : -ENOMEM;

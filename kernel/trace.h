@@ -3,11 +3,7 @@
  * Tracepoints: the guard's epochs, and the path of each I/O.
  */
 #undef TRACE_SYSTEM
-#ifdef FLOOP_DROP_IN
-#define TRACE_SYSTEM floop_loop
-#else
 #define TRACE_SYSTEM floop
-#endif
 
 #if !defined(FLOOP_TRACE_H) || defined(TRACE_HEADER_MULTI_READ)
 #define FLOOP_TRACE_H

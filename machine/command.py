@@ -30,8 +30,7 @@ exit status: the command's own, except
 examples:
   ./vm -- uname -r                 newest stable kernel, module side by side
   ./vm --kernel lts --drop-in -- losetup -f
-                                   Debian's LTS kernel, our loop.ko as its loop
-                                   driver
+                                   Debian's LTS kernel, floop as its loop driver
   ./vm --disk nvme:4G --disk nvme:1G -- lsblk
   ./vm --systemd --drop-in         a shell on a Debian system with systemd
   ./vm --icount -- bash -c 'time sha256sum vm'
@@ -77,12 +76,12 @@ def parser():
     mode.add_argument(
         "--drop-in",
         action="store_true",
-        help="load loop.ko, in place of the in-tree loop driver",
+        help="load the module in place of the in-tree loop driver",
     )
     mode.add_argument(
         "--no-module",
         action="store_true",
-        help="load neither floop.ko nor loop.ko",
+        help="don't load the module",
     )
     p.add_argument("--cpus", type=int, default=2, metavar="N", help="default 2")
     p.add_argument("--memory", default="1G", metavar="SIZE", help="default 1G")

@@ -6,7 +6,7 @@
 # Usage: guest-init.sh RUN, as for guest-run.sh.
 
 run=$1
-# PROJECT RW DRIVERS MODULE
+# PROJECT RW DRIVERS MODULE NAMES
 # shellcheck source=/dev/null
 . "$run/config"
 
@@ -27,8 +27,16 @@ while IFS= read -r dir; do
 	share=$((share + 1))
 done <<< "$RW"
 
-# updates/loop.ko is the in-tree driver, unless MODULE replaces it.
+# updates/floop.ko may be an old build, and there is none where the in-tree
+# driver is tested.
+rm -f "/lib/modules/$(uname -r)/updates/floop.ko"
 [ -z "$MODULE" ] || cp "$MODULE" "/lib/modules/$(uname -r)/updates/"
+if [ -n "$MODULE" ] && [ "$NAMES" = loop ]; then
+	for kind in modprobe modules-load; do
+		cp "$PROJECT/drop-in/$kind.conf" \
+			"/usr/lib/$kind.d/floop-drop-in.conf"
+	done
+fi
 mkdir -p /etc/udev/rules.d
 cp "$PROJECT/cli/60-floop.rules" /etc/udev/rules.d/
 cp "$PROJECT"/cli/floop{-detach,@}.service /usr/lib/systemd/system/

@@ -6,7 +6,7 @@
 # status of the command, or the word "failed" and why it could not be started).
 
 run=$1
-# PROJECT RW DRIVERS MODULES MODULE SHELL_RUN SYSTEMD
+# PROJECT RW DRIVERS MODULES MODULE NAMES SHELL_RUN SYSTEMD
 # shellcheck source=/dev/null
 . "$run/config"
 
@@ -71,13 +71,12 @@ elif [ -e "$run/booted" ] && ! rm "$run/reboot"; then
 	fail "the machine rebooted, and was not asked to"
 fi
 touch "$run/booted"
-# In the machine with systemd, modprobe finds the drop-in module.
-if [ -n "$SYSTEMD" ] && [ "${MODULE##*/}" = loop.ko ]; then
-	modprobe loop || fail "modprobe loop"
-elif [ -n "$SYSTEMD" ] && [ -e /sys/module/floop ]; then
-	: # the boot has loaded it
+# In the machine with systemd, modprobe finds the module.
+if [ -n "$SYSTEMD" ] && [ -n "$MODULE" ]; then
+	modprobe "$NAMES" || fail "modprobe $NAMES"
 elif [ -n "$MODULE" ]; then
-	message=$(insmod "$MODULE" 2>&1) || fail "insmod $MODULE: $message"
+	message=$(insmod "$MODULE" names="$NAMES" 2>&1) ||
+		fail "insmod $MODULE: $message"
 fi
 udevadm settle --timeout=60
 ip link set lo up

@@ -100,9 +100,8 @@ class Machine:
     def module(self):
         if self.args.no_module:
             return ""
-        name = "loop" if self.args.drop_in else "floop"
-        script("module.sh", self.kernel.release, name)
-        return str(BUILD / "modules" / self.kernel.release / f"{name}.ko")
+        script("module.sh", self.kernel.release, "floop")
+        return str(BUILD / "modules" / self.kernel.release / "floop.ko")
 
     def drivers(self):
         """The drivers of the disks, which guest-run.sh loads by name."""
@@ -119,6 +118,7 @@ class Machine:
             "DRIVERS": " ".join(self.drivers()),
             "MODULES": str(self.kernel.modules or ""),
             "MODULE": self.module(),
+            "NAMES": "loop" if self.args.drop_in else "floop",
             "SHELL_RUN": "" if self.args.command else "yes",
             "SYSTEMD": "yes" if self.args.systemd else "",
         }

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Usage: module.sh KVER floop|loop|debug. Build that module for the guest's
+# Usage: module.sh KVER floop|debug. Build that module for the guest's
 # kernel KVER (Debian's, its PREEMPT_RT kernel, a debug kernel, or that of 32
 # bits), inside the guest root, into
-# build/modules/KVER/{floop,loop,floop-debug}.ko. "debug" is the debug build,
+# build/modules/KVER/{floop,floop-debug}.ko. "debug" is the debug build,
 # whose guard can be told to break its rules (kernel/rules.h). Only changed
 # files are compiled, in KVER.build-NAME, where the module stays with debug
 # information.
@@ -13,9 +13,9 @@
 kver=${1:?which kernel}
 name=${2:?which module}
 case $name in
-floop | loop) module=$name ;;
+floop) module=floop ;;
 debug) module=floop-debug ;;
-*) die "$name: not floop, loop or debug" ;;
+*) die "$name: not floop or debug" ;;
 esac
 out=$BUILD/modules/$kver
 work=$out.build-$name

@@ -11,8 +11,7 @@ dir=$(dirname "$0")
 "$dir/venv.sh"
 "$dir/guest-root.sh"
 [ "${1:-}" = --no-module ] && exit 0
-"$dir/users-root.sh"
 for kver in $(kernels); do
 	"$dir/module.sh" "$kver" floop
-	"$dir/module.sh" "$kver" loop
 done
+"$dir/users-root.sh"

@@ -87,12 +87,14 @@ settings()
 	rm -rf "$1"/var/cache/apt/*.bin "$1"/var/lib/apt/lists/*
 }
 
-# Copy the kernels, and make an initramfs with live-boot for each.
-# updates/loop.ko is where `make install` puts ours; it is the in-tree driver
-# until guest-init.sh replaces it.
+# Copy the kernels with our module, which guest-init.sh replaces by the newest,
+# and make an initramfs with live-boot for each, without the drop-in and with
+# it.
 install_kernels()
 {
-	local kver modules pids=()
+	local kver modules pid pids=()
+	local hook=usr/share/initramfs-tools/hooks/floop
+	local conf=usr/lib/modprobe.d/floop-drop-in.conf
 	mkdir -p "$1/floop" "$1/boot" "$1/usr/lib/modules"
 	for kver in $(kernels); do
 		modules=$1/usr/lib/modules/$kver
@@ -100,17 +102,27 @@ install_kernels()
 			"$1/boot/"
 		cp -a "$ROOT/lib/modules/$kver" "$1/usr/lib/modules/"
 		mkdir -p "$modules/updates"
-		xz -dc "$modules/kernel/drivers/block/loop.ko.xz" \
-			> "$modules/updates/loop.ko"
-		(
-			chroot "$1" depmod "$kver"
-			chroot "$1" mkinitramfs \
-				-o "/floop/live-$kver.img" "$kver"
-		) &
+		cp "$BUILD/modules/$kver/floop.ko" "$modules/updates/"
+		chroot "$1" depmod "$kver" &
 		pids+=($!)
 	done
-	wait "${pids[0]}"
-	[ ${#pids[@]} = 1 ] || wait "${pids[1]}"
+	for pid in "${pids[@]}"; do wait "$pid"; done
+	initramfs "$1" live
+	cp "$PROJECT/drop-in/modprobe.conf" "$1/$conf"
+	cp "$PROJECT/drop-in/initramfs-hook" "$1/$hook"
+	initramfs "$1" drop-in
+	rm "$1/$conf" "$1/$hook"
+}
+
+# initramfs ROOT NAME: make /floop/NAME-KVER.img for each kernel.
+initramfs()
+{
+	local kver pid pids=()
+	for kver in $(kernels); do
+		chroot "$1" mkinitramfs -o "/floop/$2-$kver.img" "$kver" &
+		pids+=($!)
+	done
+	for pid in "${pids[@]}"; do wait "$pid"; done
 }
 
 # Do now what systemd would do at the first boot after an update.
@@ -123,7 +135,7 @@ up_to_date()
 finish()
 {
 	as_root unshare --mount --fork bash -euc "
-		$(declare -p ROOT)
+		$(declare -p ROOT BUILD PROJECT)
 		$(declare -f "${parts[@]}")
 		mount --make-rprivate /
 		mount -t proc proc \"\$1/proc\"
@@ -139,12 +151,16 @@ image()
 	disk_image "$new" "$BUILD/users.img.new" floop-users 2048
 }
 
-parts=(settings install_kernels kernels up_to_date)
+parts=(settings install_kernels initramfs kernels up_to_date)
 stamp=$(stamp_of suite pockets packages mirror security debian bootstrap \
-	"${parts[@]}" finish disk_image image < "$ROOT/floop/stamp")
+	"${parts[@]}" finish disk_image image < <(cat "$ROOT/floop/stamp" \
+	"$PROJECT"/drop-in/{modprobe.conf,initramfs-hook}))
 [ "$(cat "$BUILD/users.stamp" 2> /dev/null)" = "$stamp" ] &&
 	[ -s "$BUILD/users.img" ] && exit 0
 
+for kver in $(kernels); do
+	"$PROJECT/machine/module.sh" "$kver" floop
+done
 step "users' root: Debian $suite with systemd and programs (a minute)" bootstrap
 step "users' root: the kernels and an initramfs for each" finish
 step "users' root: a disk image of it" image

@@ -9,7 +9,7 @@
 #   version     the same version stands everywhere
 #   columns     sources and prose wrap at 80 columns
 # These need the guest root, and root to enter it:
-#   module      both forms of the module on both kernels, with W=1 and sparse
+#   module      the module on both kernels, with W=1 and sparse
 #   safety      docs/safety.md against the kernels' sources
 #   builds      the module for kernels of other configurations
 
@@ -123,9 +123,9 @@ check_columns()
 	python3 scripts/columns.py
 }
 
-# Both forms of the module on both kernels. Every warning of W=1 is an error, as
-# is every report of sparse on our own files (it also reports on the kernel's
-# headers). Debian's package of the headers may lack the script that C=2 needs.
+# The module on both kernels. Every warning of W=1 is an error, as is every
+# report of sparse on our own files (it also reports on the kernel's headers).
+# Debian's package of the headers may lack the script that C=2 needs.
 # Its sparse may be older than the kernel requires: define the one keyword that
 # it lacks, and leave out static assertions, which it can't evaluate.
 check_module()
@@ -146,7 +146,7 @@ check_module()
 		as_root rm -rf "$work"
 		log=$BUILD/logs/check-module-$kver.log
 		printf '%s\n' "$said" | sed "s|$work/||g" > "$log"
-		grep -E -e '^(drop-in/)?[a-z0-9_-]+\.[ch]:' -e error \
+		grep -E -e '^[a-z0-9_-]+\.[ch]:' -e error \
 			-e 'sparse is not available' "$log" && bad=1
 	done
 	return $bad

@@ -11,7 +11,7 @@ has a reason for it. A reason for a line that is gone, or whose branches have
 all been taken, is a fault as well.
 
 A line is known by its function and its text, as line numbers change with every
-edit. A branch counts as taken if any build (floop.ko, loop.ko, the debug build)
+edit. A branch counts as taken if any build (floop.ko, the debug build)
 has taken it.
 """
 

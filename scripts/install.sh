@@ -3,7 +3,8 @@
 # Usage: install.sh build | install [drop-in] | uninstall. Build and install for
 # this machine, without the test machine. KVER is the kernel (default: the
 # running one), PREFIX and DESTDIR are as usual. The module is installed by
-# DKMS, or without DKMS or with DESTDIR in the kernel's updates/.
+# DKMS, or without DKMS or with DESTDIR in the kernel's updates/. drop-in adds
+# the files that have modprobe load it in the loop driver's place.
 
 . "$(dirname "$0")/common.sh"
 
@@ -17,6 +18,8 @@ updates=$DESTDIR/lib/modules/$KVER/updates
 sources=$DESTDIR/usr/src/floop-$version
 rules=$DESTDIR/usr/lib/udev/rules.d/60-floop.rules
 systemd=$DESTDIR/usr/lib/systemd
+hook=$DESTDIR/usr/share/initramfs-tools/hooks/floop
+drop_in=("$DESTDIR"/usr/lib/mod{probe,ules-load}.d/floop-drop-in.conf "$hook")
 units=("$systemd"/system/{floop-detach,floop@}.service)
 # Links to the command: mount -t floop runs one, systemd at boot the other.
 links=("$DESTDIR/usr/sbin/mount.floop"
@@ -42,8 +45,7 @@ build()
 	mkdir -p "$work"
 	cp -r "$PROJECT/kernel/." "$work/"
 	make -s -C "$work" KVER="$KVER"
-	printf 'Built %s and %s for %s\n' \
-		"$work/floop.ko" "$work/loop.ko" "$KVER"
+	printf 'Built %s for %s\n' "$work/floop.ko" "$KVER"
 }
 
 # Have udev and systemd, where they run, read our rules and our units again.
@@ -62,7 +64,7 @@ install_dkms()
 	cat > "$sources/dkms.conf" <<-END
 		PACKAGE_NAME="floop"
 		PACKAGE_VERSION="$version"
-		BUILT_MODULE_NAME[0]="$1"
+		BUILT_MODULE_NAME[0]="floop"
 		DEST_MODULE_LOCATION[0]="/updates"
 		MAKE[0]="make KVER=\$kernelver"
 		CLEAN="make KVER=\$kernelver clean"
@@ -73,24 +75,40 @@ install_dkms()
 
 install_updates()
 {
-	[ -e "$work/$1.ko" ] || build
-	[ -e "$work/$1.ko" ] || die "the module could not be built"
-	install -D -m 644 "$work/$1.ko" "$updates/$1.ko"
+	[ -e "$work/floop.ko" ] || build
+	[ -e "$work/floop.ko" ] || die "the module could not be built"
+	install -D -m 644 "$work/floop.ko" "$updates/floop.ko"
 	[ -n "$DESTDIR" ] || depmod "$KVER"
+}
+
+install_drop_in()
+{
+	install -D -m 644 "$PROJECT/drop-in/modprobe.conf" "${drop_in[0]}"
+	install -D -m 644 "$PROJECT/drop-in/modules-load.conf" "${drop_in[1]}"
+	install -D -m 755 "$PROJECT/drop-in/initramfs-hook" "$hook"
+	cat <<-END
+		Installed in place of the in-tree loop driver: the next
+		'modprobe -r loop; modprobe loop' (no loop device may be in use)
+		or boot loads it. An initramfs that uses loop devices has to be
+		made anew (update-initramfs -u). To undo that: make uninstall,
+		then modprobe -r floop or a reboot.
+	END
+	if grep -qs '/loop\.ko$' "/lib/modules/$KVER/modules.builtin"; then
+		cat <<-END
+			$KVER has its loop driver built in. Add
+			initcall_blacklist=loop_init to the kernel's command
+			line; until then the built-in driver serves.
+		END
+	fi
 }
 
 install_all()
 {
-	local module=floop file
-	[ "${1:-}" = drop-in ] && module=loop
+	local file
 	need_root install
 	[ -x "$command" ] || die "no $command: run make first"
-	if [ $module = loop ] &&
-		grep -qs '/loop\.ko$' "/lib/modules/$KVER/modules.builtin"; then
-		die "$KVER has its loop driver built in:" \
-			"ours can only be installed side by side"
-	fi
 	remove_modules
+	rm -f "${drop_in[@]}"
 	install -D -m 755 "$command" "$DESTDIR$PREFIX/bin/floop"
 	install -D -m 644 "$PROJECT/cli/60-floop.rules" "$rules"
 	for file in "${units[@]}"; do
@@ -104,17 +122,12 @@ install_all()
 	done
 	reload
 	if [ -z "$DESTDIR" ] && command -v dkms > /dev/null; then
-		install_dkms $module
+		install_dkms
 	else
-		install_updates $module
+		install_updates
 	fi
-	if [ $module = loop ]; then
-		cat <<-END
-			Installed in place of the in-tree loop driver: the next
-			'modprobe -r loop; modprobe loop' (no loop device may be
-			in use) or boot loads it. To undo that: make uninstall,
-			then the same again.
-		END
+	if [ "${1:-}" = drop-in ]; then
+		install_drop_in
 	else
 		echo "Installed side by side with the in-tree loop driver:" \
 			"modprobe floop"
@@ -127,8 +140,8 @@ ours()
 	[[ $(modinfo -F version "$1" 2> /dev/null) = floop* ]]
 }
 
-# Remove the modules of an earlier install, of either form, with or without
-# DKMS.
+# Remove the modules of an earlier install, with or without DKMS. Until 0.1 the
+# drop-in was a module of its own, loop.ko.
 remove_modules()
 {
 	local file folder
@@ -155,7 +168,8 @@ uninstall_all()
 {
 	need_root uninstall
 	remove_modules
-	rm -f "$DESTDIR$PREFIX/bin/floop" "$rules" "${units[@]}" "${links[@]}"
+	rm -f "$DESTDIR$PREFIX/bin/floop" "$rules" "${units[@]}" "${links[@]}" \
+		"${drop_in[@]}"
 	reload
 	echo "Uninstalled. A module that is loaded stays until modprobe -r or" \
 		"the next boot."

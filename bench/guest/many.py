@@ -207,23 +207,26 @@ def unload(module):
 
 @contextmanager
 def drop_in():
-    """Our loop.ko in place of the kernel's."""
+    """Our module in place of the kernel's, instead of beside it."""
+    module = f"build/modules/{os.uname().release}/floop.ko"
+    unload("floop")
     unload("loop")
     try:
-        run("insmod", f"build/modules/{os.uname().release}/loop.ko")
+        run("insmod", module, "names=loop")
         try:
             yield
         finally:
             try:
-                unload("loop")
+                unload("floop")
             except Failed as error:
                 # Or what follows would be measured with it.
                 sys.exit(
-                    "bench: many: floop's loop.ko can't be taken away again:"
-                    f" {error}"
+                    "bench: many: floop can't be taken out of the loop"
+                    f" driver's place again: {error}"
                 )
     finally:
         run("modprobe", "loop")
+        run("insmod", module)
 
 
 def one_peer(bench, number, peer, folder, images, spare):
@@ -298,7 +301,7 @@ SECTION = Section(
         " direct.\n\n*Mount*: an ext4 of 64 MiB, medians of 10, or as many as"
         " 3 s allow. *loop, buffered* is `mount -o loop` and `umount` with the"
         " kernel's own loop driver, *floop, mapped* the same two commands with"
-        " floop's loop.ko loaded in its place. *The disk itself* is a mount"
+        " floop in its place. *The disk itself* is a mount"
         " with nothing to attach; the others attach and mount, and unmount and"
         " detach."
     ),

@@ -28,7 +28,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// The prefix of its device names, and the name of its module.
+    /// The prefix of its device names, and what modprobe loads for them.
     pub fn name(self) -> &'static str {
         match self {
             Self::Floop => "floop",
@@ -156,11 +156,7 @@ impl Device {
         }
         let own =
             self.attribute("loop/driver").is_some_and(|name| name == "floop");
-        if own || drop_in_version().is_some() {
-            Driver::DropIn
-        } else {
-            Driver::InTree
-        }
+        if own || is_drop_in() { Driver::DropIn } else { Driver::InTree }
     }
 
     /// What is attached to it, or `None` if nothing is.
@@ -361,15 +357,20 @@ fn folders(path: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     })
 }
 
-/// The version of floop's drop-in for the loop driver, if it is loaded.
-pub fn drop_in_version() -> Option<String> {
-    module_version(Family::Loop).filter(|version| version.starts_with("floop"))
+/// The version of the floop module, if it serves these devices.
+pub fn floop_version(family: Family) -> Option<String> {
+    let read = |name: &str| {
+        read_attribute(&Path::new("/sys/module/floop").join(name))
+            .map(|text| text.to_string_lossy().into_owned())
+    };
+    (read("parameters/names")? == family.name())
+        .then(|| read("version"))
+        .flatten()
 }
 
-/// The version of a driver's module; the in-tree driver has none.
-pub fn module_version(family: Family) -> Option<String> {
-    let path = format!("/sys/module/{}/version", family.name());
-    Some(read_attribute(Path::new(&path))?.to_string_lossy().into_owned())
+/// Whether floop is loaded in the loop driver's place.
+pub fn is_drop_in() -> bool {
+    floop_version(Family::Loop).is_some()
 }
 
 /// All devices of both drivers, attached or not, in order.

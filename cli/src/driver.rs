@@ -28,7 +28,7 @@ pub struct Control {
 impl Control {
     /// Whether it is floop, under its own name or the loop driver's.
     pub fn is_floop(&self) -> bool {
-        self.family == Family::Floop || device::drop_in_version().is_some()
+        self.family == Family::Floop || device::is_drop_in()
     }
 }
 
@@ -83,8 +83,9 @@ pub fn choose(choice: DriverChoice) -> Result<Control> {
         DriverChoice::Loop => open_or_load(Family::Loop)?,
         DriverChoice::Auto => match open(Family::Floop)? {
             Some(control) => Some(control),
-            // The drop-in is floop: don't load it a second time.
-            None if device::drop_in_version().is_some() => open(Family::Loop)?,
+            // The drop-in is floop: nothing is left to load.
+            None if device::is_drop_in() => open(Family::Loop)?,
+            // Where the drop-in is installed, this loads it.
             None => match open_or_load(Family::Floop)? {
                 Some(control) => Some(control),
                 None => open_or_load(Family::Loop)?,

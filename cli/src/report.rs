@@ -80,7 +80,7 @@ impl Summary {
         Self {
             device: attachment.device.node().display().to_string(),
             driver: attachment.driver.id(),
-            driver_version: device::module_version(attachment.device.family),
+            driver_version: device::floop_version(attachment.device.family),
             backing_file: image.to_string_lossy().into_owned(),
             deleted,
             size: attachment.size,

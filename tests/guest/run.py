@@ -164,11 +164,11 @@ class Machine:
     def __init__(self, plan):
         self.mode = plan["mode"]
         self.prefix = "floop" if self.mode == "side-by-side" else "loop"
-        self.module = "floop" if self.mode == "side-by-side" else "loop"
+        self.module = "loop" if self.mode == "in-tree" else "floop"
         self.project = plan["project"]
         self.disks = empty_disks()
         if self.mode == "in-tree":
-            subprocess.run(["modprobe", "loop"], check=True)
+            self.load()
         self.map_nothing()
         self.parameters = self.read_parameters()
         self.mounts = mounts()
@@ -183,8 +183,31 @@ class Machine:
             mapping.write_text("N")
 
     def module_file(self):
-        folder = f"{self.project}/build/modules/{os.uname().release}"
-        return f"{folder}/{self.module}.ko"
+        return f"{self.project}/build/modules/{os.uname().release}/floop.ko"
+
+    def load(self):
+        if self.mode == "in-tree":
+            command = ["modprobe", "loop"]
+        else:
+            command = ["insmod", self.module_file(), f"names={self.prefix}"]
+        subprocess.run(command, check=True)
+
+    def unload_in_tree(self):
+        """The in-tree driver, which a case beside it has used, or which came
+        for somebody who opened a node: the next case finds it not loaded.
+
+        Returns what is in the way.
+        """
+        driver = pathlib.Path("/sys/module/loop/initstate")
+        deadline = time.monotonic() + 20
+        while self.mode != "in-tree" and driver.exists():
+            removed = subprocess.run(
+                ["rmmod", "loop"], check=False, capture_output=True, text=True
+            )
+            if removed.returncode and time.monotonic() > deadline:
+                return [removed.stderr.strip()]
+            time.sleep(0.1)
+        return []
 
     def read_parameters(self):
         folder = pathlib.Path(f"/sys/module/{self.module}/parameters")
@@ -266,7 +289,7 @@ class Machine:
 
     def restore_module(self):
         """Loaded, with the parameters and the devices it had at the start."""
-        left = []
+        left = self.unload_in_tree()
         control = f"/dev/{self.prefix}-control"
         self.map_nothing()
         if self.read_parameters() != self.parameters or not os.path.exists(
@@ -276,10 +299,7 @@ class Machine:
             subprocess.run(
                 ["rmmod", self.module], check=False, capture_output=True
             )
-            if self.mode == "in-tree":
-                subprocess.run(["modprobe", self.module], check=True)
-            else:
-                subprocess.run(["insmod", self.module_file()], check=True)
+            self.load()
             for _ in range(100):
                 if os.path.exists(control):
                     break

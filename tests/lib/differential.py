@@ -554,9 +554,8 @@ def command(*args):
     subprocess.run(args, check=True)
 
 
-def load(*args):
+def load(prefix, *args):
     command("insmod", *args)
-    prefix = "floop" if "floop" in os.path.basename(args[0]) else "loop"
     end = time.monotonic() + 30
     while not os.path.exists(f"/dev/{prefix}-control"):
         if time.monotonic() > end:
@@ -627,14 +626,14 @@ def in_tree():
         )
         same = [f"max_loop={count}"]
     else:
-        unload("loop")
-    load(in_tree_module(), *same)
+        unload("floop")
+    load("loop", in_tree_module(), *same)
     try:
         yield Driver("in-tree", "loop")
     finally:
         unload("loop")
         if mode == "drop-in":
-            load(os.environ["MODULE_FILE"])
+            load("loop", os.environ["MODULE_FILE"], "names=loop")
 
 
 def transcripts(driver):

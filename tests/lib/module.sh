@@ -22,13 +22,35 @@ map_images() {
 	set_mapping 1
 }
 
+# insert [FILE] [PARAMETER=VALUE]... - load the module, or this build of it,
+# under this mode's names; the in-tree driver where that is tested
+insert() {
+	local file=$MODULE_FILE
+	case ${1-} in
+	*.ko)
+		file=$1
+		shift
+		;;
+	esac
+	if in_tree; then
+		modprobe "$MODULE" "$@"
+	else
+		insmod "$file" "names=$PREFIX" "$@"
+	fi
+}
+
+# insert_missing - insert it, unless it is loaded
+insert_missing() {
+	[ -e "/sys/module/$MODULE" ] || insert
+}
+
 # load_module FILE [PARAMETER=VALUE]... - in place of the loaded one; keeps the
 # parameter mapping
 load_module() {
 	local mapping
 	mapping=$(cat "/sys/module/$MODULE/parameters/mapping")
 	rmmod "$MODULE"
-	insmod "$@"
+	insert "$@"
 	set_mapping "$mapping"
 	wait_until 30 test -e "$CTL"
 	udev_settle

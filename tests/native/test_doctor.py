@@ -315,33 +315,35 @@ def machine(folder):
     return make
 
 
-DROP_IN = "filename:       {file}\nversion:        floop 0.1\n"
+INSTALLED = "filename:       {file}\nversion:        floop 0.1\n"
+SHOWS_DROP_IN = "echo options floop names=loop"
 
 
 def test_drop_in_waits(machine, folder):
     """The drop-in is installed, and the in-tree driver still loaded."""
-    file = folder / "loop.ko"
+    file = folder / "floop.ko"
     file.write_text("")
-    via = machine({"loop": DROP_IN.format(file=file)})
+    via = machine({"floop": INSTALLED.format(file=file)})
+    assert finding(examine(via=via), "reload") is None
+    program(folder, "modprobe", SHOWS_DROP_IN)
     found = finding(examine(via=via), "reload")
     assert (found["severity"], found["subject"]) == ("warning", "loop")
     assert "the in-tree driver is still loaded" in found["what"]
-    via = machine({"loop": f"filename:       {file}\n"})
-    assert finding(examine(via=via), "reload") is None
 
 
 def test_old_initramfs(machine, folder):
     """An initramfs from before the drop-in was installed."""
-    file = folder / "loop.ko"
+    file = folder / "floop.ko"
     file.write_text("")
     kernel = os.uname().release
     boot = f"mount -t tmpfs none /boot\n: >/boot/initrd.img-{kernel}\n"
+    program(folder, "modprobe", SHOWS_DROP_IN)
     old = boot + f"touch -d 2020-01-01 /boot/initrd.img-{kernel}"
-    via = machine({"loop": DROP_IN.format(file=file)}, old)
+    via = machine({"floop": INSTALLED.format(file=file)}, old)
     found = finding(examine(via=via), "initramfs")
     assert found["subject"] == f"/boot/initrd.img-{kernel}"
     assert kernel in found["mend"]
-    via = machine({"loop": DROP_IN.format(file=file)}, boot)
+    via = machine({"floop": INSTALLED.format(file=file)}, boot)
     assert finding(examine(via=via), "initramfs") is None
 
 
@@ -360,11 +362,11 @@ mkdir -p /var/lib/dkms
 
 def test_secure_boot(machine, folder):
     """A module that Secure Boot refuses: not signed, or its key not known."""
-    file = folder / "loop.ko"
+    file = folder / "floop.ko"
     file.write_text("")
-    said = DROP_IN.format(file=file)
-    assert finding(examine(via=machine({"loop": said})), "signature") is None
-    via = machine({"loop": said}, SECURE_BOOT)
+    said = INSTALLED.format(file=file)
+    assert finding(examine(via=machine({"floop": said})), "signature") is None
+    via = machine({"floop": said}, SECURE_BOOT)
     report = examine(via=via, code=ERRORS)
     assert report["drivers"]["signed_only"] == "Secure Boot"
     found = finding(report, "signature")
@@ -376,7 +378,7 @@ def test_secure_boot(machine, folder):
         ("is already enrolled", False),
     ):
         program(folder, "mokutil", f'echo "$2 {answer}"; exit 1')
-        via = machine({"loop": said}, SECURE_BOOT + KEY)
+        via = machine({"floop": said}, SECURE_BOOT + KEY)
         found = finding(examine(via=via), "signature")
         assert bool(found) is expected
         if found:

@@ -22,6 +22,9 @@ pub struct Drivers {
     pub loop_driver: Option<&'static str>,
     /// The drop-in's version.
     pub loop_version: Option<String>,
+    /// Whether modprobe is told to load floop in the loop driver's place.
+    #[serde(skip)]
+    pub drop_in_installed: bool,
     /// Whether modules must be signed.
     pub signed_only: Option<&'static str>,
 }
@@ -29,18 +32,21 @@ pub struct Drivers {
 impl Drivers {
     /// Those of this machine.
     pub fn find() -> Self {
-        let loaded = Path::new("/sys/module/loop").exists()
+        // A loop driver that is built in and was kept from starting has a
+        // folder in /sys/module.
+        let loaded = Path::new("/sys/class/misc/loop-control").exists()
             || device::all().iter().any(|d| d.family == Family::Loop);
-        let drop_in = device::drop_in_version();
+        let drop_in = device::floop_version(Family::Loop);
         Self {
             kernel: modules::kernel(),
-            floop: device::module_version(Family::Floop),
+            floop: device::floop_version(Family::Floop),
             loop_driver: loaded.then_some(if drop_in.is_some() {
                 "floop-drop-in"
             } else {
                 "loop"
             }),
             loop_version: drop_in,
+            drop_in_installed: modules::drop_in_is_installed(),
             signed_only: signed_only(),
         }
     }
@@ -100,17 +106,14 @@ pub fn check(drivers: &Drivers, to: &mut Findings) {
     leases(drivers, to);
     lvm(drivers, to);
     dkms(to);
-    let floop = modules::installed(Family::Floop);
-    let other = modules::installed(Family::Loop);
-    if floop.is_none() && other.is_none() {
-        to.skip("the installed modules: modinfo finds none");
+    let module = modules::installed();
+    if module.is_none() && !drivers.has_ours() {
+        to.skip("the installed module: modinfo finds none");
     }
-    versions(drivers, floop.as_ref(), other.as_ref(), to);
-    if let Some(module) = other.as_ref() {
-        initramfs(module, to);
-    }
-    for module in [floop, other].into_iter().flatten() {
-        signature(drivers, &module, to);
+    versions(drivers, module.as_ref(), to);
+    if let Some(module) = module.as_ref() {
+        initramfs(drivers, module, to);
+        signature(drivers, module, to);
     }
 }
 
@@ -223,12 +226,7 @@ fn dkms(to: &mut Findings) {
 }
 
 /// A module that waits to be loaded in place of the loaded one.
-fn versions(
-    drivers: &Drivers,
-    floop: Option<&Installed>,
-    other: Option<&Installed>,
-    to: &mut Findings,
-) {
+fn versions(drivers: &Drivers, module: Option<&Installed>, to: &mut Findings) {
     let mut waits = |name: &str, what: String| {
         to.add(Finding::new(Severity::Warning, "reload", name, what).mend(
             format!(
@@ -237,47 +235,49 @@ fn versions(
             ),
         ));
     };
-    if let (Some(loaded), Some(module)) = (&drivers.floop, floop) {
-        if let Some(new) =
-            module.version.as_ref().filter(|version| *version != loaded)
-        {
-            waits(
-                "floop",
-                format!("{loaded} is loaded, and {new} is installed"),
-            );
+    let new = module.and_then(|module| module.version.as_ref());
+    let loaded = drivers.loop_version.as_ref().map(|version| ("loop", version));
+    let loaded =
+        loaded.or(drivers.floop.as_ref().map(|version| ("floop", version)));
+    if let (Some((name, loaded)), Some(new)) = (loaded, new) {
+        if loaded != new {
+            let what = format!("{loaded} is loaded, and {new} is installed");
+            waits(name, what);
+            return;
         }
     }
-    let Some(module) = other.filter(|_| drivers.loop_driver.is_some()) else {
-        return;
-    };
-    match (&drivers.loop_version, &module.version) {
-        (None, Some(new)) if module.is_ours() => waits(
-            "loop",
-            format!(
+    match (drivers.drop_in_installed, new, loaded, drivers.loop_driver) {
+        (true, Some(new), Some(("floop", _)), _) => {
+            let what = format!(
+                "the drop-in ({new}) is installed, and floop is still loaded \
+                 side by side"
+            );
+            waits("floop", what);
+        }
+        (true, Some(new), None, Some(_)) => {
+            let what = format!(
                 "the drop-in ({new}) is installed, and the in-tree driver is \
                  still loaded"
-            ),
-        ),
-        (Some(loaded), Some(new)) if loaded != new => {
-            waits(
-                "loop",
-                format!("{loaded} is loaded, and {new} is installed"),
             );
+            waits("loop", what);
         }
-        (Some(loaded), None) => {
-            waits(
-                "loop",
-                format!("{loaded} is loaded, and no longer installed"),
+        (false, _, Some(("loop", loaded)), _) => {
+            let what = format!(
+                "{loaded} is loaded as the drop-in, which is no longer \
+                 installed"
             );
+            waits("floop", what);
         }
         _ => {}
     }
 }
 
-/// An initramfs that was made before the drop-in was installed has the in-tree
-/// driver, and loads that at the next boot.
-fn initramfs(module: &Installed, to: &mut Findings) {
-    let Some(image) = modules::initramfs().filter(|_| module.is_ours()) else {
+/// An initramfs that was made before the drop-in was installed doesn't have it:
+/// if it loads a loop driver, that is the in-tree one.
+fn initramfs(drivers: &Drivers, module: &Installed, to: &mut Findings) {
+    let Some(image) =
+        modules::initramfs().filter(|_| drivers.drop_in_installed)
+    else {
         return;
     };
     let (Some(made), Some(written)) =
@@ -289,8 +289,8 @@ fn initramfs(module: &Installed, to: &mut Findings) {
         return;
     }
     let kernel = modules::kernel();
-    let what = "is older than the drop-in: if it has a loop.ko, the next boot \
-                loads the in-tree driver";
+    let what = "is older than the drop-in: if it uses loop devices, the next \
+                boot loads the in-tree driver";
     let mend = if Path::new("/usr/sbin/update-initramfs").exists() {
         format!("update-initramfs -u -k {kernel}")
     } else {
@@ -310,9 +310,6 @@ fn signature(drivers: &Drivers, module: &Installed, to: &mut Findings) {
     let (Some(why), Some(file)) = (drivers.signed_only, &module.file) else {
         return;
     };
-    if !module.is_ours() {
-        return;
-    }
     let finding = |what: String| {
         Finding::new(Severity::Error, "signature", file.display(), what)
     };
@@ -366,35 +363,44 @@ mod tests {
             floop: None,
             loop_driver: Some("loop"),
             loop_version: loop_version.map(str::to_owned),
+            drop_in_installed: true,
             signed_only: None,
         }
     }
 
     fn module(version: Option<&str>) -> Installed {
         Installed {
-            file: Some("/lib/modules/6.12/updates/loop.ko".into()),
+            file: Some("/lib/modules/6.12/updates/floop.ko".into()),
             version: version.map(str::to_owned),
             signer: None,
         }
     }
 
-    fn said(drivers: &Drivers, other: &Installed) -> String {
+    fn said(drivers: &Drivers, version: Option<&str>) -> String {
         let mut found = Findings::default();
-        versions(drivers, None, Some(other), &mut found);
+        let module = version.map(|version| module(Some(version)));
+        versions(drivers, module.as_ref(), &mut found);
         found.findings.pop().map(|finding| finding.what).unwrap_or_default()
     }
 
     #[test]
     fn what_waits_for_a_reboot() {
         let (new, old) = (Some("floop 0.2"), Some("floop 0.1"));
-        assert_eq!(said(&drivers(None), &module(None)), "");
-        assert_eq!(said(&drivers(old), &module(old)), "");
-        assert!(said(&drivers(None), &module(new)).contains("still loaded"));
-        assert!(said(&drivers(old), &module(new)).contains("0.2 is installed"));
-        assert!(said(&drivers(old), &module(None)).contains("no longer"));
+        assert_eq!(said(&drivers(None), None), "");
+        assert_eq!(said(&drivers(old), old), "");
+        assert!(said(&drivers(None), new).contains("still loaded"));
+        assert!(said(&drivers(old), new).contains("0.2 is installed"));
+        let mut other = drivers(old);
+        other.drop_in_installed = false;
+        assert!(said(&other, old).contains("no longer"));
+        let mut other = drivers(None);
+        other.floop = old.map(str::to_owned);
+        assert!(said(&other, old).contains("side by side"));
+        other.drop_in_installed = false;
+        assert_eq!(said(&other, old), "");
         let mut none = drivers(None);
         none.loop_driver = None;
-        assert_eq!(said(&none, &module(new)), "");
+        assert_eq!(said(&none, new), "");
     }
 
     #[test]
@@ -412,8 +418,6 @@ mod tests {
         signature(&drivers, &module(Some("floop 0.1")), &mut found);
         assert_eq!(found.worst(), None);
         drivers.signed_only = Some("Secure Boot");
-        signature(&drivers, &module(None), &mut found);
-        assert_eq!(found.worst(), None);
         signature(&drivers, &module(Some("floop 0.1")), &mut found);
         assert_eq!(found.worst(), Some(Severity::Error));
     }

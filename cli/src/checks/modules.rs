@@ -3,12 +3,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
 use rustix::system::uname;
-
-use crate::device::Family;
 
 /// The running kernel's release.
 pub fn kernel() -> String {
@@ -20,18 +18,13 @@ pub fn kernel() -> String {
 pub struct Installed {
     /// Its file; `None` if it is built into the kernel.
     pub file: Option<PathBuf>,
-    /// Its version, which only ours have.
+    /// Its version.
     pub version: Option<String>,
     /// Who signed it.
     pub signer: Option<String>,
 }
 
 impl Installed {
-    /// Whether it is one of floop's.
-    pub fn is_ours(&self) -> bool {
-        self.version.as_ref().is_some_and(|text| text.starts_with("floop"))
-    }
-
     /// When its file was written.
     pub fn written(&self) -> Option<SystemTime> {
         modified(self.file.as_ref()?)
@@ -43,11 +36,11 @@ pub fn modified(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).ok()?.modified().ok()
 }
 
-/// The module of this name for the running kernel; `None` if there is none, or
-/// without modinfo.
-pub fn installed(family: Family) -> Option<Installed> {
+/// The floop module for the running kernel; `None` if there is none, or without
+/// modinfo.
+pub fn installed() -> Option<Installed> {
     let output = Command::new("modinfo")
-        .args(["-k", &kernel(), family.name()])
+        .args(["-k", &kernel(), "floop"])
         .env("PATH", search_path())
         .output()
         .ok()?;
@@ -55,6 +48,28 @@ pub fn installed(family: Family) -> Option<Installed> {
         .status
         .success()
         .then(|| parse(&String::from_utf8_lossy(&output.stdout)))
+}
+
+/// Whether modprobe is configured to load floop in the loop driver's place.
+pub fn drop_in_is_installed() -> bool {
+    Command::new("modprobe")
+        .arg("--showconfig")
+        .env("PATH", search_path())
+        .stderr(Stdio::null())
+        .output()
+        .is_ok_and(|output| {
+            configures_drop_in(&String::from_utf8_lossy(&output.stdout))
+        })
+}
+
+fn configures_drop_in(configuration: &str) -> bool {
+    configuration
+        .lines()
+        .filter_map(|line| line.strip_prefix("options floop "))
+        .flat_map(str::split_whitespace)
+        .filter_map(|option| option.strip_prefix("names="))
+        .next_back()
+        == Some("loop")
 }
 
 /// Users' PATH may lack the folders of such programs.
@@ -103,19 +118,28 @@ mod tests {
     #[test]
     fn what_modinfo_says() {
         let ours = parse(
-            "filename:       /lib/modules/6.12/updates/dkms/loop.ko\n\
+            "filename:       /lib/modules/6.12/updates/dkms/floop.ko\n\
              version:        floop 0.1\nlicense:        GPL\n\
              signer:         DKMS module signing key\n",
         );
-        assert!(ours.is_ours());
+        assert_eq!(ours.version.as_deref(), Some("floop 0.1"));
         assert_eq!(ours.signer.as_deref(), Some("DKMS module signing key"));
         let file = ours.file.unwrap_or_default();
-        assert!(file.ends_with("updates/dkms/loop.ko"));
+        assert!(file.ends_with("updates/dkms/floop.ko"));
         // The kernel can't tell who, and doesn't take the module.
         assert_eq!(parse("signer:         \n").signer, None);
         let built_in =
-            parse("name:           loop\nfilename:       (builtin)\n");
+            parse("name:           floop\nfilename:       (builtin)\n");
         assert_eq!(built_in.file, None);
-        assert!(!built_in.is_ours());
+    }
+
+    #[test]
+    fn what_modprobe_is_told() {
+        let side_by_side = "blacklist floop\noptions floop mapping=0\n";
+        assert!(!configures_drop_in(side_by_side));
+        let drop_in = "options loop max_loop=8\noptions floop names=loop\n";
+        assert!(configures_drop_in(drop_in));
+        let both = "options floop names=loop names=floop\n";
+        assert!(!configures_drop_in(both));
     }
 }

@@ -47,5 +47,5 @@ later unmount "/lib/modules/$(uname -r)"
 ends_with 3 "floop: no driver: neither /dev/floop-control nor /dev/loop-control is there; *" \
 	attach "$image"
 unmount "/lib/modules/$(uname -r)"
-insmod "$MODULE_FILE"
+insert
 wait_until 10 [ -e /dev/floop-control ]

@@ -94,11 +94,7 @@ for _ in 1 2 3 4 5 6 7 8 9 10; do
 done
 [ ! -e "/sys/module/$MODULE" ] || fail "the module cannot be removed"
 echo "ok: the module is removed"
-if ! in_tree; then
-	insmod "$MODULE_FILE"
-else
-	modprobe "$MODULE"
-fi
+insert
 wait_until 10 test -e "$CTL"
 dev=$(loop_attach direct "$MNT/image")
 check "the module is back, and so is the image" fsck.ext4 -fn "$dev"

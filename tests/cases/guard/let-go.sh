@@ -66,13 +66,13 @@ later dmsetup resume hangs
 # udev's looks at the device would keep the module loaded.
 without_udev
 begin_mapped ext4 4M
-later sh -c "lsmod | grep -q '^$MODULE ' || insmod $MODULE_FILE"
+later insert_missing
 write_mapped
 # shellcheck disable=SC2016
 check "unloaded at once, and before the worker runs again" \
 	chrt --fifo 50 sh -c 'loopdev detach "$0" && rmmod "$1"' "$dev" \
 	"$MODULE"
-insmod "$MODULE_FILE"
+insert
 wait_until 30 test -e "$CTL"
 set_mapping 1
 
@@ -87,5 +87,5 @@ stranger_hangs || fail "nothing hangs"
 check "with another's file in the way: the file system is free" umount "$MNT"
 check "and the module" rmmod "$MODULE"
 dmsetup resume hangs
-insmod "$MODULE_FILE"
+insert
 wait_until 30 test -e "$CTL"

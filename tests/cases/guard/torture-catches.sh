@@ -15,7 +15,7 @@ seed
 # load MODULE-FILE
 load() {
 	rmmod "$MODULE"
-	insmod "$1"
+	insert "$1"
 	wait_until 30 test -e "$CTL"
 }
 

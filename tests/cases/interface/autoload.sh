@@ -1,50 +1,147 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: loop.ko carries the aliases by which it loads on demand, and modprobe
-#   loads both modules.
+# shows: modprobe loads the module by its name, and no node of the loop driver
+#   loads it. With the drop-in's modprobe.d file, whoever asks for the loop
+#   driver (by name, or by opening a node) gets floop, with the parameters given
+#   for either; modprobe -r loop removes it. Where floop can't be loaded, the
+#   in-tree driver serves, and nothing is said about it.
 # modes: side-by-side drop-in
 . tests/lib/case.sh
 
-aliases=$(modinfo -F alias "$MODULE_FILE" | sort | xargs)
-case $DRIVER_MODE in
-drop-in)
-	for alias in block-major-7-\* char-major-10-237 devname:loop-control; do
-		matches "alias $alias" " $aliases " "* $alias *"
-	done
-	matches "its version" "$(cat /sys/module/loop/version)" "floop *"
-	;;
-side-by-side)
-	# It gets its device numbers when it is loaded, so no node can load it,
-	# and the in-tree driver's nodes must not.
-	is "no alias" "$aliases" ""
-	;;
-esac
+is "no alias" "$(modinfo -F alias "$MODULE_FILE")" ""
 is "licence" "$(modinfo -F license "$MODULE_FILE")" GPL
 
-# A module tree with our module in it, as `make install` leaves it.
+# A module tree with both drivers, as `make install` leaves it.
 tree=$WORK/lib/modules/$(uname -r)
-mkdir -p "$tree/updates"
+mkdir -p "$tree"/{updates,kernel/drivers/block}
 cp "$MODULE_FILE" "$tree/updates/"
-cp "/lib/modules/$(uname -r)"/modules.{order,builtin} "$tree/"
+cp "/lib/modules/$(uname -r)/kernel/drivers/block"/loop.ko* \
+	"$tree/kernel/drivers/block/"
+cp "/lib/modules/$(uname -r)"/modules.{order,builtin,builtin.modinfo} \
+	"$tree/"
 depmod -b "$WORK"
-if [ "$DRIVER_MODE" = drop-in ]; then
-	is "modprobe by block-major-7-0" \
-		"$(modprobe -d "$WORK" -R block-major-7-0)" loop
-	is "modprobe by char-major-10-237" \
-		"$(modprobe -d "$WORK" -R char-major-10-237)" loop
-	matches "static nodes" "$(cat "$tree/modules.devname")" \
-		"*loop loop-control c10:237*"
-else
-	is "modprobe by its name" "$(modprobe -d "$WORK" -R floop)" floop
+mount --bind "$WORK/lib/modules" /lib/modules
+# udev has opened files there.
+later umount --lazy /lib/modules
+conf=/etc/modprobe.d/floop-test.conf
+later rm -f "$conf"
+other=/etc/modprobe.d/floop-test-options.conf
+later rm -f "$other"
+
+unload() {
+	udev_settle
+	wait_until 20 modprobe --quiet --remove "$1"
+}
+
+# quiet COMMAND... - it must succeed, and print nothing
+quiet() {
+	local said
+	said=$("$@" 2>&1) || fail "$*: $said"
+	is "$*" "$said" ""
+}
+
+# serves NAME - the driver of loop devices: floop or loop
+serves() {
+	local who=none
+	[ ! -e /sys/module/loop ] || who=loop
+	! grep -qsx loop /sys/module/floop/parameters/names || who=floop
+	is "who serves" "$who" "$1"
+	wait_until 20 test -e /dev/loop-control
+}
+
+# parameter NAME - its value
+parameter() {
+	cat "/sys/module/floop/parameters/$1"
+}
+
+later insert_missing
+later modprobe --quiet --remove --ignore-remove loop
+unload "$MODULE"
+if [ "$DRIVER_MODE" = side-by-side ]; then
+	is "what loads for a node" "$(modprobe -R block-major-7-0)" loop
+	quiet modprobe floop
+	wait_until 20 test -e "$CTL"
+	is "its names" "$(parameter names)" floop
+	quiet modprobe loop
+	serves loop
+	refused "the loop driver's place, which is taken" "*busy*" \
+		sh -c 'modprobe -r floop && modprobe floop names=loop'
+	unload loop
+	exit
 fi
-udev_settle
-for _ in $(seq 50); do
-	! rmmod "$MODULE" 2>/dev/null || break
-	sleep 0.1
-done
-check "loading it by that" \
-	modprobe -d "$WORK" \
-	"$([ "$DRIVER_MODE" = drop-in ] && echo block-major-7-0 || echo floop)"
-wait_until 20 test -e "$CTL"
+
+mknod "$WORK/block" b 7 0
+mknod "$WORK/control" c 10 237
+cp drop-in/modprobe.conf "$conf"
+quiet modprobe loop
+serves floop
+quiet modprobe loop
+matches "its version" "$(cat /sys/module/floop/version)" "floop *"
 device=$(attach "$(mkimage 1M)")
+refused "modprobe -r loop, in use" "*in use*" modprobe -r loop
 detach "$device"
+unload loop
+is "after modprobe -r loop" "$(ls -d /sys/module/{f,}loop 2>/dev/null)" ""
+quiet modprobe floop
+serves floop
+unload floop
+
+for node in block control; do
+	# The node of the disk is there once the driver is loaded.
+	true <"$WORK/$node" || true
+	echo "--- on demand, $node"
+	serves floop
+	unload loop
+done
+
+echo "options loop max_loop=3" >"$other"
+quiet modprobe loop max_part=7
+is "parameters" "$(parameter max_loop) $(parameter max_part)" "3 7"
+unload loop
+echo "$(cat /proc/cmdline) loop.max_loop=5 floop.hw_queue_depth=64" \
+	>"$WORK/cmdline"
+mount --bind "$WORK/cmdline" /proc/cmdline
+quiet modprobe loop
+is "of the kernel's command line" \
+	"$(parameter max_loop) $(parameter hw_queue_depth)" "5 64"
+unload loop
+umount /proc/cmdline
+rm "$other"
+
+# falls_back WHY - the in-tree driver serves
+falls_back() {
+	echo "--- $1"
+	quiet modprobe loop
+	serves loop
+	unload loop
+	is "after modprobe -r loop" "$(ls -d /sys/module/loop 2>/dev/null)" ""
+}
+
+echo "blacklist floop" >"$other"
+falls_back blacklisted
+rm "$other"
+# Other names than the configured ones, as if it was loaded before.
+modprobe floop names=floop
+falls_back "loaded side by side"
+unload floop
+# What the kernel refuses, as it does without a signature that it knows.
+truncate -s 50000 "$tree/updates/floop.ko"
+falls_back refused
+true <"$WORK/control" || true
+serves loop
+unload loop
+rm "$tree/updates/floop.ko"
+falls_back "not there"
+depmod -b "$WORK"
+falls_back "not known"
+
+echo "--- back"
+cp "$MODULE_FILE" "$tree/updates/"
+depmod -b "$WORK"
+quiet modprobe loop
+serves floop
+rm "$conf"
+unload floop
+quiet modprobe loop
+serves loop
+unload loop

@@ -21,7 +21,7 @@ devices() {
 
 # load [PARAMETER]...
 load() {
-	insmod "$MODULE_FILE" "$@"
+	insert "$@"
 	wait_until 20 test -e "$CTL"
 }
 
@@ -35,7 +35,7 @@ later restore_loader
 echo >/proc/sys/kernel/modprobe
 
 at_load=$(cat "/sys/module/$MODULE/parameters/max_loop")
-later sh -c "lsmod | grep -q '^$MODULE ' || insmod $MODULE_FILE"
+later insert_missing
 
 image=$(mkimage 1M)
 device=$(attach "$image")
@@ -103,10 +103,9 @@ check "and it works" dd if="$device" of=/dev/null bs=64k status=none
 detach "$device"
 unload
 
-for bad in hw_queue_depth=0 hw_queue_depth=-1 hw_queue_depth=x max_part=256 \
-	max_part=100000 \
-	max_loop=x max_part=x max_loop=2000000; do
-	refused "$bad" "*[Ii]nvalid*" insmod "$MODULE_FILE" "$bad"
+for bad in names=flop hw_queue_depth=0 hw_queue_depth=-1 hw_queue_depth=x \
+	max_part=256 max_part=100000 max_loop=x max_part=x max_loop=2000000; do
+	refused "$bad" "*[Ii]nvalid*" insert "$bad"
 done
 is "a refused module leaves nothing" "$(glob "/sys/module/$MODULE")" ""
 

@@ -36,7 +36,7 @@ sleep 3
 loopdev detach "$dev"
 echo 1 >$leases
 rmmod "$MODULE"
-insmod "$MODULE_FILE"
+insert
 # An object is reported when two scans did not find a pointer to it.
 sleep 6
 echo scan >"$leaks"

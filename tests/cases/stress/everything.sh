@@ -41,5 +41,5 @@ for _ in 1 2 3 4 5 6 7 8 9 10; do
 done
 [ ! -e "/sys/module/$MODULE" ] || fail "the module cannot be removed"
 echo "ok: the module is removed"
-if in_tree; then modprobe "$MODULE"; else insmod "$MODULE_FILE"; fi
+insert
 wait_until 10 test -e "$CTL"

@@ -27,7 +27,7 @@ load() {
 		sleep 0.5
 	done
 	[ ! -e "/sys/module/$MODULE" ] || fail "the module cannot be removed"
-	insmod "$1"
+	insert "$1"
 	wait_until 30 test -e "$CTL"
 	set_mapping 1
 }

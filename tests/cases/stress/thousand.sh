@@ -22,6 +22,6 @@ if [ "$DRIVER_MODE" = side-by-side ]; then
 	done
 	rmmod "$MODULE"
 	echo "ok: the module is removed"
-	insmod "$MODULE_FILE"
+	insert
 	wait_until 10 test -e "$CTL"
 fi

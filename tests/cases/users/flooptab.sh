@@ -21,7 +21,7 @@ undo() {
 	systemctl stop 'floop@*.service' || true
 	umount -q "$host" || true
 	: >/etc/fstab
-	rm -f /etc/flooptab /etc/modprobe.d/floop.conf
+	rm -f /etc/flooptab
 	systemctl daemon-reload
 }
 later undo
@@ -69,9 +69,6 @@ unattached() {
 
 case $BOOT in
 1)
-	# So that the boot finds the module; depmod takes long here.
-	echo "install floop insmod /lib/modules/$(uname -r)/updates/floop.ko" \
-		>/etc/modprobe.d/floop.conf
 	mkfs.xfs -q -f "$disk"
 	mkdir -p $host /srv/data /srv/helper /srv/part /srv/hand
 	mount "$disk" $host

@@ -1,13 +1,37 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: A live system boots by initramfs-tools and live-boot, unchanged: a
-#   squashfs image below an overlay.
+#   squashfs image below an overlay. An initramfs that was made with the
+#   drop-in installed loads floop, one from before loads the in-tree driver.
 # modes: drop-in in-tree
 # init: systemd
 # timeout: 300
 . tests/lib/users.sh
 
 disk=${DISKS%% *}
+
+# boot_live live|drop-in - reboot, with the initramfs of that name
+boot_live() {
+	local kver arguments
+	kver=$(uname -r)
+	cp "/floop/$1-$kver.img" "$WORK/initrd"
+	# The image was made with an older build of our module.
+	if [ "$1" = drop-in ]; then
+		truncate --size=%4 "$WORK/initrd"
+		(
+			cd /
+			echo "usr/lib/modules/$kver/updates/floop.ko" |
+				cpio -o -H newc --quiet
+		) >>"$WORK/initrd"
+	fi
+	arguments=$(sed 's/ init=.*//; s/ virtme[^ ]*//g; s/ root=[^ ]*//' \
+		/proc/cmdline)
+	check "load the live system" kexec --load "/boot/vmlinuz-$kver" \
+		--initrd="$WORK/initrd" \
+		--append="$arguments boot=live live-media=$disk"
+	reboot_machine
+}
+
 case $BOOT in
 1)
 	tree "$WORK/system"
@@ -19,7 +43,7 @@ case $BOOT in
 		[ -e /sys/block ] || mount -t sysfs sysfs /sys
 		mount -o remount,rw /run/live/medium
 		exec > /run/live/medium/report 2>&1
-		echo "driver: $(busybox cat /sys/module/loop/version)"
+		echo "driver: $(busybox cat /sys/module/floop/version)"
 		busybox grep -E ' (/|/run/live/rootfs/[^ ]*) ' /proc/mounts
 		busybox cat /sys/block/loop*/loop/backing_file
 		busybox sha256sum /usr/lib/noise
@@ -38,25 +62,20 @@ case $BOOT in
 	sum_of "$WORK/system/usr/lib/noise" >"$WORK/sum"
 	umount /mnt
 
-	# The initramfs has what is in updates/ when it is made; this one was
-	# made before our module was there.
-	kver=$(uname -r)
-	cp "/floop/live-$kver.img" "$WORK/initrd"
-	truncate --size=%4 "$WORK/initrd"
-	(
-		cd /
-		echo "usr/lib/modules/$kver/updates/loop.ko" |
-			cpio -o -H newc --quiet
-	) >>"$WORK/initrd"
-	arguments=$(sed 's/ init=.*//; s/ virtme[^ ]*//g; s/ root=[^ ]*//' \
-		/proc/cmdline)
-	check "load the live system" kexec --load "/boot/vmlinuz-$kver" \
-		--initrd="$WORK/initrd" \
-		--append="$arguments boot=live live-media=$disk"
-	reboot_machine
+	boot_live live
 	;;
 2)
 	mount_at "$disk" /mnt
+	cat /mnt/report
+	if ! in_tree; then
+		grep -x "driver: " /mnt/report ||
+			fail "an initramfs without the drop-in has it"
+		umount /mnt
+		boot_live drop-in
+	fi
+	;&
+3)
+	mountpoint -q /mnt || mount_at "$disk" /mnt
 	cat /mnt/report
 	# found WHAT PATTERN - a line of the report
 	found() {
@@ -64,7 +83,7 @@ case $BOOT in
 			fail "$1: no line of the report is like '$2'"
 		echo "ok: $1"
 	}
-	[ "$DRIVER_MODE" = in-tree ] || found "the driver" '^driver: floop '
+	in_tree || found "the driver" '^driver: floop '
 	found "the root" '^overlay / overlay '
 	found "what is below it" \
 		'^/dev/loop[0-9]+ /run/live/rootfs/[^ ]* squashfs '
