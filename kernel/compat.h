@@ -3,9 +3,9 @@
  * Differences between the kernels that floop is built for, each with the
  * version that ended it, or the option.
  *
- * Kbuild defines FLOOP_* by what it finds in the kernel's headers, not by
- * version: distributions backport changes. A kernel that has lm_open_conflict()
- * calls it without a check for NULL (FLOOP_LEASE_OPEN_CONFLICT).
+ * features.sh finds out which FLOOP_* to define, by compiling: distributions
+ * backport changes. A kernel that has lm_open_conflict() calls it without a
+ * check for NULL (FLOOP_LEASE_OPEN_CONFLICT).
  */
 #ifndef FLOOP_COMPAT_H
 #define FLOOP_COMPAT_H
@@ -16,6 +16,8 @@
 #include <linux/magic.h>
 #include <linux/sched/mm.h>
 #include <linux/version.h>
+
+#include "features.gen"
 
 /*
  * Until 6.14 (1e1a9cecfab3, "block: force noio scope in blk_mq_freeze_queue")

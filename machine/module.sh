@@ -31,7 +31,8 @@ for further in "$BUILD"/debug-kernel/*/ "$BUILD/rt/" "$BUILD/i386/"; do
 	fi
 done
 
-sources=("$PROJECT"/kernel/*.[ch] "$PROJECT"/kernel/{Kbuild,Makefile})
+sources=("$PROJECT"/kernel/*.[ch]
+	"$PROJECT"/kernel/{Kbuild,Makefile,features.sh})
 base=$(cat "${stamps[@]}" | sha256sum)
 stamp=$(cat "${sources[@]}" - <<< "${sources[*]##*/} $base" | sha256sum)
 [ "$(cat "$out/stamp-$name" 2> /dev/null)" = "$stamp" ] && exit 0

@@ -54,7 +54,7 @@ prepare()
 
 work=$(mktemp -d "$BUILD/check.XXXXXX")
 bad=0
-cp kernel/*.[ch] kernel/Kbuild "$work/"
+cp kernel/*.[ch] kernel/{Kbuild,features.sh} "$work/"
 # A kernel that isn't built has no list of exported symbols.
 log=$BUILD/logs/check-build-$kernel-$name-module.log
 in_root make -s -j"$(nproc)" -C "$out" M="$work" W=1 KCFLAGS=-Werror \

@@ -59,8 +59,8 @@ reload()
 install_dkms()
 {
 	mkdir -p "$sources"
-	cp "$PROJECT"/kernel/*.[ch] "$PROJECT"/kernel/{Kbuild,Makefile} \
-		"$sources/"
+	cp "$PROJECT"/kernel/*.[ch] \
+		"$PROJECT"/kernel/{Kbuild,Makefile,features.sh} "$sources/"
 	cat > "$sources/dkms.conf" <<-END
 		PACKAGE_NAME="floop"
 		PACKAGE_VERSION="$version"
