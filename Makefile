@@ -118,6 +118,11 @@ lint:
 check:
 	@scripts/check.sh $(CHECK)
 
+## check-kernels: compile for every kernel of Debian; ONLY='*-rt-*'
+.PHONY: check-kernels
+check-kernels:
+	@scripts/check-kernels.sh $(if $(ONLY),'$(ONLY)')
+
 ## bench: floop and its peers; ONLY=cost,stacks QUICK=1 WRITE=1 ARGS=--help
 .PHONY: bench
 bench: $(if $(NATIVE),setup-host,setup)
