@@ -9,7 +9,7 @@ FLOOP := cli/target/release/floop
 
 ## all: the module for the running kernel (if it has headers), and the command
 .PHONY: all
-all: cli
+all: cli pages
 	scripts/install.sh build
 
 ## setup: packages, Python programs, the guest roots, the module for them
@@ -26,6 +26,12 @@ setup-host:
 .PHONY: cli
 cli: setup-host
 	cargo build --release --manifest-path cli/Cargo.toml
+
+# The man pages and the shells' completions, in build/pages/
+.PHONY: pages
+pages: setup-host
+	cargo build --release --manifest-path cli/Cargo.toml --example pages
+	cli/target/release/examples/pages build/pages
 
 ## demo: an image becomes a disk, in the test machine; NATIVE=1: on this machine
 .PHONY: demo

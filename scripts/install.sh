@@ -25,6 +25,18 @@ units=("$systemd"/system/{floop-detach,floop@}.service)
 links=("$DESTDIR/usr/sbin/mount.floop"
 	"$systemd/system-generators/floop-generator")
 
+# The man pages and the shells' completions, as they lie in share/
+pages=$BUILD/pages
+installed_pages()
+{
+	local share=$DESTDIR$PREFIX/share
+	printf '%s\n' "$share"/man/man8/{floop,mount.floop}.8 \
+		"$share"/man/man8/floop-*.8 "$share/man/man5/flooptab.5" \
+		"$share/bash-completion/completions/floop" \
+		"$share/zsh/site-functions/_floop" \
+		"$share/fish/vendor_completions.d/floop.fish"
+}
+
 # Check for root at the beginning, so that nothing fails half way.
 need_root()
 {
@@ -107,6 +119,7 @@ install_all()
 	local file
 	need_root install
 	[ -x "$command" ] || die "no $command: run make first"
+	[ -d "$pages" ] || die "no $pages: run make first"
 	remove_modules
 	rm -f "${drop_in[@]}"
 	install -D -m 755 "$command" "$DESTDIR$PREFIX/bin/floop"
@@ -119,6 +132,9 @@ install_all()
 	for file in "${links[@]}"; do
 		mkdir -p "${file%/*}"
 		ln -sfn "$PREFIX/bin/floop" "$file"
+	done
+	(cd "$pages" && find . -type f) | while IFS= read -r file; do
+		install -D -m 644 "$pages/$file" "$DESTDIR$PREFIX/share/$file"
 	done
 	reload
 	if [ -z "$DESTDIR" ] && command -v dkms > /dev/null; then
@@ -170,6 +186,7 @@ uninstall_all()
 	remove_modules
 	rm -f "$DESTDIR$PREFIX/bin/floop" "$rules" "${units[@]}" "${links[@]}" \
 		"${drop_in[@]}"
+	installed_pages | xargs -d '\n' rm -f
 	reload
 	echo "Uninstalled. A module that is loaded stays until modprobe -r or" \
 		"the next boot."

@@ -451,6 +451,7 @@ pub struct Top {
     pub sort: SortKey,
     /// Only devices with this text in their names, images or users
     #[arg(short, long, value_name = "TEXT", default_value = "")]
+    #[arg(hide_default_value = true)]
     pub filter: String,
     /// Print one table and end
     #[arg(long)]
