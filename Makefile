@@ -40,8 +40,22 @@ demo: cli
 
 ## test: every test, on both kernels, in both modes; ARGS="..." is for pytest
 .PHONY: test
-test: cli setup
+test: cli setup packages packages-roots
 	@$(VENV)/pytest tests $(ARGS)
+
+## packages: make the Debian packages and the RPMs, in dist/
+.PHONY: packages
+packages: setup-host
+	@scripts/packages.sh
+
+.PHONY: packages-roots
+packages-roots: setup-host
+	@machine/packages-roots.sh
+
+## test-packages: the tests of the packages only
+.PHONY: test-packages
+test-packages: cli setup packages packages-roots
+	@$(VENV)/pytest tests/packages tests/cases/users/packages.sh $(ARGS)
 
 ## try: one case on one kernel; CASE=guard/hang KERNEL=lts MODE=drop-in
 .PHONY: try

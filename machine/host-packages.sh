@@ -9,13 +9,18 @@ locked host-packages
 
 packages=(
 	cpio              # the initramfs that virtme-ng makes
+	debhelper         # the packages
 	debian-archive-keyring
+	dh-dkms
+	dpkg-dev
 	e2fsprogs         # the guest's root disk
 	file              # used by virtme-ng
 	kmod              # used by virtme-ng
+	lintian           # checks the packages
 	make
 	mmdebstrap
 	qemu-system-x86
+	rpm               # looks into the RPMs
 	shellcheck
 	spin              # checks model/
 	util-linux

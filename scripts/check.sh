@@ -114,6 +114,7 @@ check_version()
 	}
 	has kernel/names.h "FLOOP_VERSION[[:space:]]+\"floop $version\"\$"
 	has CHANGELOG.md "^## $version( |\$)"
+	has debian/changelog "^floop \\(${version//./\\.}(\\.0)?\\) "
 	has README.md "Version ${version}[, ]"
 	return $bad
 }

@@ -44,6 +44,18 @@ need_root()
 		die "run it as root: sudo make $1"
 }
 
+# The packages have the same files.
+need_no_package()
+{
+	local package
+	[ -z "$DESTDIR" ] || return 0
+	for package in floop floop-dkms floop-drop-in dkms-floop; do
+		if installed "$package" || rpm -q "$package" &> /dev/null; then
+			die "the package $package is installed: remove it first"
+		fi
+	done
+}
+
 build()
 {
 	if [ ! -e "/lib/modules/$KVER/build" ]; then
@@ -73,15 +85,8 @@ install_dkms()
 	mkdir -p "$sources"
 	cp "$PROJECT"/kernel/*.[ch] \
 		"$PROJECT"/kernel/{Kbuild,Makefile,features.sh} "$sources/"
-	cat > "$sources/dkms.conf" <<-END
-		PACKAGE_NAME="floop"
-		PACKAGE_VERSION="$version"
-		BUILT_MODULE_NAME[0]="floop"
-		DEST_MODULE_LOCATION[0]="/updates"
-		MAKE[0]="make KVER=\$kernelver"
-		CLEAN="make KVER=\$kernelver clean"
-		AUTOINSTALL="yes"
-	END
+	sed "s/#MODULE_VERSION#/$version/" \
+		"$PROJECT/debian/floop-dkms.dkms" > "$sources/dkms.conf"
 	dkms install "floop/$version" -k "$KVER"
 }
 
@@ -118,6 +123,7 @@ install_all()
 {
 	local file
 	need_root install
+	need_no_package
 	[ -x "$command" ] || die "no $command: run make first"
 	[ -d "$pages" ] || die "no $pages: run make first"
 	remove_modules
@@ -183,6 +189,7 @@ remove_modules()
 uninstall_all()
 {
 	need_root uninstall
+	need_no_package
 	remove_modules
 	rm -f "$DESTDIR$PREFIX/bin/floop" "$rules" "${units[@]}" "${links[@]}" \
 		"${drop_in[@]}"

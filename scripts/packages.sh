@@ -1,0 +1,78 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# Make the packages in dist/, for `make packages`: Debian's from debian/, and
+# RPMs of the command and of the module's sources from packaging/*.yaml. They
+# are built from the tracked files alone, in build/packages/. The same sources
+# give the same packages.
+
+. "$(dirname "$0")/common.sh"
+locked packages
+
+version=$(version)
+work=$BUILD/packages
+source=$work/floop-$version
+dist=$PROJECT/dist
+nfpm=v2.43.4
+
+# The day of the changelog's entry, unless the caller has another one
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(dpkg-parsechangelog \
+	-l "$PROJECT/debian/changelog" -S Timestamp)}
+export SOURCE_DATE_EPOCH
+
+copy()
+{
+	rm -rf "$source" "$work"/*.{deb,buildinfo,changes}
+	mkdir -p "$source"
+	(cd "$PROJECT" && git ls-files -z -co --exclude-standard |
+		xargs -0 cp --parents -d -t "$source" )
+}
+
+# -d: cargo may be one that Debian's packages know nothing of.
+debian_packages()
+{
+	(cd "$source" && CARGO_TARGET_DIR=$work/target \
+		dpkg-buildpackage -d -b -us -uc)
+}
+
+fetch_nfpm()
+{
+	[ -x "$work/nfpm-$nfpm/nfpm" ] ||
+		GOBIN=$work/nfpm-$nfpm go install \
+			"github.com/goreleaser/nfpm/v2/cmd/nfpm@$nfpm"
+}
+
+# The RPMs have the files that the Debian packages have.
+rpms()
+{
+	local name
+	export VERSION=$version
+	sed -i "s/@VERSION@/$version/" "$source"/packaging/dkms-*.sh
+	for name in floop dkms-floop; do
+		(cd "$source" && "$work/nfpm-$nfpm/nfpm" package \
+			--packager rpm --config "packaging/$name.yaml" \
+			--target "$work/new")
+	done
+}
+
+# Tags of the level "info" don't count.
+check_packages()
+{
+	lintian --allow-root --fail-on error,warning \
+		"$work"/floop_"$version"_*.changes
+}
+
+rm -rf "$work/new"
+mkdir -p "$work/new"
+step "packages: copy the sources" copy
+step "packages: Debian's (cargo fetches the crates)" debian_packages
+step "packages: lintian" check_packages
+cp "$work"/*_"$version"_*.deb "$work/new/"
+if command -v go > /dev/null; then
+	step "packages: nfpm $nfpm (once)" fetch_nfpm
+	step "packages: RPMs" rpms
+else
+	echo "note: no RPMs: Go, which builds nfpm, is not installed" >&2
+fi
+rm -rf "$dist"
+mv "$work/new" "$dist"
+ls "$dist"
