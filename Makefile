@@ -55,7 +55,8 @@ packages-roots: setup-host
 ## test-packages: the tests of the packages only
 .PHONY: test-packages
 test-packages: cli setup packages packages-roots
-	@$(VENV)/pytest tests/packages tests/cases/users/packages.sh $(ARGS)
+	@$(VENV)/pytest tests/packages tests/packages/twice.py \
+		tests/cases/users/packages.sh $(ARGS)
 
 ## try: one case on one kernel; CASE=guard/hang KERNEL=lts MODE=drop-in
 .PHONY: try

@@ -1,18 +1,20 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Make the packages in dist/, for `make packages`: Debian's from debian/, and
-# RPMs of the command and of the module's sources from packaging/*.yaml. They
-# are built from the tracked files alone, in build/packages/. The same sources
-# give the same packages.
+# Usage: packages.sh [FOLDER]. Make the packages in dist/, for `make packages`:
+# Debian's from debian/, and RPMs of the command and of the module's sources
+# from packaging/*.yaml. They are built from the tracked files (and new ones) in
+# build/packages/. The same sources give the same packages. With FOLDER, all is
+# made anew there, and the packages are in FOLDER/dist.
 
 . "$(dirname "$0")/common.sh"
 locked packages
 
 version=$(version)
-work=$BUILD/packages
+work=${1:-$BUILD/packages}
+dist=${1:-$PROJECT}/dist
 source=$work/floop-$version
-dist=$PROJECT/dist
 nfpm=v2.43.4
+nfpm_folder=$BUILD/packages/nfpm-$nfpm
 
 # The day of the changelog's entry, unless the caller has another one
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(dpkg-parsechangelog \
@@ -36,8 +38,8 @@ debian_packages()
 
 fetch_nfpm()
 {
-	[ -x "$work/nfpm-$nfpm/nfpm" ] ||
-		GOBIN=$work/nfpm-$nfpm go install \
+	[ -x "$nfpm_folder/nfpm" ] ||
+		GOBIN=$nfpm_folder go install \
 			"github.com/goreleaser/nfpm/v2/cmd/nfpm@$nfpm"
 }
 
@@ -48,7 +50,7 @@ rpms()
 	export VERSION=$version
 	sed -i "s/@VERSION@/$version/" "$source"/packaging/dkms-*.sh
 	for name in floop dkms-floop; do
-		(cd "$source" && "$work/nfpm-$nfpm/nfpm" package \
+		(cd "$source" && "$nfpm_folder/nfpm" package \
 			--packager rpm --config "packaging/$name.yaml" \
 			--target "$work/new")
 	done

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The packages in Debian 13's and Debian 12's userland, installed by apt.
+
+`make test-packages` has made the packages and the roots. DKMS compiles the
+module once for each kernel of a test, which takes most of the time.
+"""
+
+import subprocess
+
+import pytest
+from system import DIST, PACKAGES, PROJECT, System
+
+EFIVARS = "/sys/firmware/efi/efivars"
+SECURE_BOOT = f"{EFIVARS}/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+ENROLL = "mokutil --import /var/lib/dkms/mok.pub, then reboot"
+
+
+@pytest.fixture(scope="session")
+def layers(tmp_path_factory):
+    # An overlay's upper folder can't be on another overlay: below build/.
+    top = PACKAGES / "layers"
+    subprocess.run(["rm", "-rf", top], check=True)
+    top.mkdir(parents=True)
+    yield top
+    subprocess.run(["rm", "-rf", top], check=True)
+
+
+@pytest.fixture(scope="session")
+def trixie(layers):
+    """Debian 13, with two kernels' headers; DKMS is in the repository."""
+    system = System(
+        PROJECT / "build/root",
+        layers / "trixie",
+        (PACKAGES / "trixie").glob("*.deb"),
+    )
+    system.apt("install", "--no-install-recommends", "dkms", "openssl")
+    return system
+
+
+@pytest.fixture(scope="session")
+def bookworm(layers):
+    return System(PACKAGES / "bookworm", layers / "bookworm")
+
+
+def older(system, version):
+    """Put a floop-dkms of that version into the repository, too."""
+    folder = system.layer / "older"
+    deb = next(DIST.glob("floop-dkms_*.deb"))
+    now = deb.name.split("_")[1]
+    subprocess.run(["dpkg-deb", "-R", deb, folder], check=True)
+    (folder / f"usr/src/floop-{now}").rename(
+        folder / f"usr/src/floop-{version}"
+    )
+    for path in (
+        *(folder / "DEBIAN").iterdir(),
+        folder / f"usr/src/floop-{version}/dkms.conf",
+    ):
+        path.write_text(path.read_text().replace(now, version))
+    new = system.layer / "repository" / f"floop-dkms_{version}_all.deb"
+    subprocess.run(["dpkg-deb", "-b", folder, new], check=True)
+    system.index()
+    system.apt("update")
+
+
+def manual_pages(system):
+    """The command's pages: one for each subcommand in its help."""
+    helps = system.run("floop --help | sed -n 's/^  \\([a-z]*\\)  .*/\\1/p'")
+    names = helps.stdout.split()
+    assert "attach" in names
+    return [f"/usr/share/man/man8/floop-{name}.8.gz" for name in names]
+
+
+def test_on_debian_13(trixie):
+    """Install, a kernel's upgrade, unknown kernels, downgrade, purge."""
+    before = trixie.files()
+    lts, stable = sorted(trixie.kernels())
+
+    # A file of `make install` keeps the package out.
+    trixie.run("touch /usr/sbin/mount.floop")
+    said = trixie.apt("install", "floop", check=False)
+    assert said.returncode != 0
+    assert "run 'make uninstall' first" in said.stdout
+    trixie.run("rm /usr/sbin/mount.floop")
+    trixie.run(f"mkdir -p /lib/modules/{lts}/updates")
+    trixie.run(f"touch /lib/modules/{lts}/updates/floop.ko")
+    said = trixie.apt("install", "floop-dkms", check=False)
+    assert said.returncode != 0
+    assert "run 'make uninstall' first" in said.stdout
+    trixie.run(f"rm /lib/modules/{lts}/updates/floop.ko")
+    trixie.run(f"rmdir /lib/modules/{lts}/updates")
+    assert trixie.files() == before
+
+    # The newer kernel has no headers yet. Secure Boot is on.
+    trixie.run(f"mv /lib/modules/{stable} /root/")
+    trixie.run(f"mkdir -p {EFIVARS}; printf '\\6\\0\\0\\0\\1' > {SECURE_BOOT}")
+    trixie.run(
+        "printf '#!/bin/sh\\necho \"$2 is not enrolled\"\\n'"
+        " > /usr/local/bin/mokutil; chmod +x /usr/local/bin/mokutil"
+    )
+    said = trixie.apt("install", "floop", "floop-dkms").stdout
+    assert "DKMS's key is not enrolled" in said
+    assert ENROLL in said
+    assert list(trixie.built()) == [lts]
+    module = trixie.run(f"modinfo -k {lts} floop").stdout
+    assert "signer:" in module
+    assert "vermagic:" in module
+    trixie.run("ls " + " ".join(manual_pages(trixie)))
+
+    # doctor says the same. The running kernel is the host's.
+    trixie.run(f"ln -s {lts} /lib/modules/$(uname -r)")
+    said = trixie.run("floop doctor", check=False).stdout
+    assert "its key is not enrolled, and Secure Boot is on" in said
+    assert ENROLL in said
+    trixie.run("rm /lib/modules/$(uname -r)")
+
+    said = trixie.run(f"bash {PROJECT}/scripts/install.sh install", check=False)
+    assert said.returncode == 1
+    assert "the package floop is installed: remove it first" in said.stdout
+
+    # What a kernel's own installation runs
+    trixie.run(f"mv /root/{stable} /lib/modules/")
+    trixie.run(f"/etc/kernel/postinst.d/dkms {stable}")
+    assert sorted(trixie.built()) == [lts, stable]
+
+    # Kernels that floop doesn't know: no error, no module
+    for unknown in ("6.1.0-9-amd64", "7.4.0-amd64", "7.31.1-amd64"):
+        trixie.run(f"cp -rs /lib/modules/{lts} /lib/modules/{unknown}")
+        said = trixie.run(f"/etc/kernel/postinst.d/dkms {unknown}").stdout
+        assert "skipped for module(s) floop" in said
+        trixie.run("rm -r /lib/modules/{unknown}")
+    assert sorted(trixie.built()) == [lts, stable]
+
+    older(trixie, "0.0.9")
+    trixie.run(f"mv /lib/modules/{lts} /root/")
+    trixie.apt("install", "--allow-downgrades", "floop-dkms=0.0.9")
+    trixie.run(f"mv /root/{lts} /lib/modules/")
+    assert trixie.built() == {stable: "0.0.9"}
+    assert trixie.run("ls -d /usr/src/floop-*").stdout.split() == [
+        "/usr/src/floop-0.0.9"
+    ]
+
+    trixie.apt("purge", "floop", "floop-dkms")
+    trixie.run("rm -r /sys/firmware /usr/local/bin/mokutil")
+    assert trixie.files() == before
+
+
+def test_on_debian_12(bookworm):
+    before = bookworm.files()
+    [kernel] = bookworm.kernels()
+    bookworm.apt("install", "floop", "floop-dkms")
+    assert list(bookworm.built()) == [kernel]
+    assert "floop 0." in bookworm.run(f"modinfo -k {kernel} floop").stdout
+    bookworm.run("ls " + " ".join(manual_pages(bookworm)))
+    # The host's own loop driver may be used, or none be there.
+    assert "device" in bookworm.run("floop list --json").stdout
+    bookworm.apt("purge", "floop", "floop-dkms")
+    assert bookworm.files() == before
+
+
+def test_rpms(tmp_path):
+    """What they hold, and that rpm unpacks them."""
+    rpms = sorted(DIST.glob("*.rpm"))
+    assert [rpm.name.rsplit("-", 2)[0] for rpm in rpms] == [
+        "dkms-floop",
+        "floop",
+    ]
+    listed = {}
+    for rpm in rpms:
+        done = subprocess.run(
+            ["rpm", "-qlp", rpm], check=True, capture_output=True, text=True
+        )
+        listed[rpm] = done.stdout.split()
+        subprocess.run(
+            ["rpm", "--root", tmp_path, "-i", "--nodeps", "--noscripts", rpm],
+            check=True,
+        )
+    module, command = rpms
+    [conf] = [name for name in listed[module] if name.endswith("/dkms.conf")]
+    text = (tmp_path / conf[1:]).read_text()
+    version = conf.split("/")[-2].removeprefix("floop-")
+    assert f'PACKAGE_VERSION="{version}"' in text
+    done = subprocess.run(
+        [tmp_path / "usr/bin/floop", "--version"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.strip() == f"floop {version}"
+    for name in ("usr/sbin/mount.floop", "usr/share/man/man8/floop.8.gz"):
+        assert f"/{name}" in listed[command]
+        assert (tmp_path / name).is_symlink() or (tmp_path / name).exists()
