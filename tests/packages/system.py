@@ -51,6 +51,8 @@ class System:
         for deb in (*DIST.glob("*.deb"), *more):
             shutil.copy(deb, self.layer / "repository")
         self.index()
+        # mmdebstrap's, to leave out man pages
+        self.run("rm -f /etc/dpkg/dpkg.cfg.d/99mmdebstrap")
         self.run("mkdir -p /etc/apt/sources.list.d")
         self.run("rm -f /etc/apt/sources.list.d/*")
         self.run(
