@@ -127,7 +127,7 @@ def test_on_debian_13(trixie):
         trixie.run(f"cp -rs /lib/modules/{lts} /lib/modules/{unknown}")
         said = trixie.run(f"/etc/kernel/postinst.d/dkms {unknown}").stdout
         assert "skipped for module(s) floop" in said
-        trixie.run("rm -r /lib/modules/{unknown}")
+        trixie.run(f"rm -r /lib/modules/{unknown}")
     assert sorted(trixie.built()) == [lts, stable]
 
     older(trixie, "0.0.9")

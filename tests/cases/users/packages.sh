@@ -55,6 +55,7 @@ put_back() {
 	apt purge floop floop-drop-in floop-dkms >/dev/null || true
 	rm -f "$image" /etc/flooptab /etc/apt/sources.list.d/floop.list
 	for kind in modprobe modules-load; do
+		mkdir -p /usr/lib/$kind.d
 		cp drop-in/$kind.conf /usr/lib/$kind.d/floop-drop-in.conf
 	done
 	cp cli/60-floop.rules /etc/udev/rules.d/
@@ -65,7 +66,7 @@ put_back() {
 		/usr/lib/systemd/system-generators/floop-generator
 	udevadm control --reload
 	systemctl daemon-reload
-	rmmod loop || true
+	rmmod loop 2>/dev/null || true
 	modprobe loop
 }
 later put_back
@@ -83,7 +84,7 @@ case $BOOT in
 		Maintainer: floop
 		Description: stands for the package of this name
 	END
-	dpkg-deb -q -b "$WORK/floop-dkms" "$WORK/repository/floop-dkms.deb"
+	dpkg-deb -b "$WORK/floop-dkms" "$WORK/repository/floop-dkms.deb"
 	cp dist/floop_*.deb dist/floop-drop-in_*.deb "$WORK/repository/"
 	apt_files=("$WORK"/repository/*.deb)
 	files >/var/tmp/files-before
