@@ -40,7 +40,7 @@ demo: cli
 
 ## test: every test, on both kernels, in both modes; ARGS="..." is for pytest
 .PHONY: test
-test: cli setup packages packages-roots
+test: cli pages setup packages packages-roots
 	@$(VENV)/pytest tests $(ARGS)
 
 ## packages: make the Debian packages and the RPMs, in dist/

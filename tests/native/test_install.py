@@ -24,6 +24,8 @@ def module():
     built = sorted((PROJECT / "build/modules").glob("*-amd64/floop.ko"))
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(built[0], folder)
+    if not (PROJECT / "build/pages").exists():
+        subprocess.run(["make", "-C", PROJECT, "pages"], check=True)
     yield folder / "floop.ko"
     shutil.rmtree(folder)
 
