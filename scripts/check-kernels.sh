@@ -28,13 +28,14 @@ index()
 		curl -sSf --retry 3 \
 			"$mirror/$suite/main/binary-amd64/Packages.xz" |
 			xz -dc |
-			awk -v root="$mirror/${suite%%/*}" '
+			awk -v root="$mirror/${suite%%/*}" \
+				-v want='^linux-(headers|kbuild)-[0-9]' '
 				/^Package: / { name = $2 }
 				/^Filename: / { file = $2 }
 				/^SHA256: / { sum = $2 }
 				/^Depends: / { depends = substr($0, 10) }
 				/^$/ {
-					if (name ~ /^linux-(headers|kbuild)-[0-9]/)
+					if (name ~ want)
 						print name, root "/" file, sum,
 							depends
 					depends = ""
