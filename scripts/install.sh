@@ -92,8 +92,6 @@ install_dkms()
 
 install_updates()
 {
-	[ -e "$work/floop.ko" ] || build
-	[ -e "$work/floop.ko" ] || die "the module could not be built"
 	install -D -m 644 "$work/floop.ko" "$updates/floop.ko"
 	[ -n "$DESTDIR" ] || depmod "$KVER"
 }
@@ -119,13 +117,31 @@ install_drop_in()
 	fi
 }
 
+# How the module is installed, in $way: by dkms, into updates, or not at all,
+# without headers. What can fail is done here, before anything is installed.
+choose_way()
+{
+	way=updates
+	if [ ! -e "$work/floop.ko" ] &&
+		[ ! -e "/lib/modules/$KVER/build" ]; then
+		way=none
+		build
+		[ "${1:-}" != drop-in ] || die "no drop-in without the module"
+	elif [ -z "$DESTDIR" ] && command -v dkms > /dev/null; then
+		way=dkms
+	elif [ ! -e "$work/floop.ko" ]; then
+		build
+	fi
+}
+
 install_all()
 {
-	local file
+	local file way
 	need_root install
 	need_no_package
 	[ -x "$command" ] || die "no $command: run make first"
 	[ -d "$pages" ] || die "no $pages: run make first"
+	choose_way "$@"
 	remove_modules
 	rm -f "${drop_in[@]}"
 	install -D -m 755 "$command" "$DESTDIR$PREFIX/bin/floop"
@@ -143,13 +159,15 @@ install_all()
 		install -D -m 644 "$pages/$file" "$DESTDIR$PREFIX/share/$file"
 	done
 	reload
-	if [ -z "$DESTDIR" ] && command -v dkms > /dev/null; then
-		install_dkms
-	else
-		install_updates
-	fi
+	case $way in
+	dkms) install_dkms ;;
+	updates) install_updates ;;
+	esac
 	if [ "${1:-}" = drop-in ]; then
 		install_drop_in
+	elif [ "$way" = none ]; then
+		echo "Installed the command, without the module. It drives" \
+			"the in-tree loop driver."
 	else
 		echo "Installed side by side with the in-tree loop driver:" \
 			"modprobe floop"

@@ -62,6 +62,20 @@ def test_drop_in_and_back(install, module):
     assert install("uninstall") == set()
 
 
+def test_no_headers(install, module):
+    """Without the module the command is installed; no drop-in, and nothing
+    of it.
+    """
+    module.unlink()
+    with pytest.raises(subprocess.CalledProcessError):
+        install("install", "drop-in")
+    installed = install("install")
+    assert "usr/local/bin/floop" in installed
+    assert not [path for path in installed if path.endswith(".ko")]
+    assert not DROP_IN & installed
+    assert install("uninstall") == set()
+
+
 def test_former_drop_in_goes(install, module, tmp_path):
     """Until 0.1 it was a module of its own, which would hide the in-tree one,
     and be loaded instead of floop. A loop.ko of others stays.
