@@ -73,10 +73,13 @@ attr() {
 
 # loop_stat DEVICE NAME - a number of its loop/stat: mapped_bytes, ios_file..
 loop_stat() {
-	local name value
+	local name value all
+	# In a file, read seeks back to the end of its line, where sysfs may
+	# then show something else.
+	all=$(<"/sys/block/${1#/dev/}/loop/stat")
 	while read -r name value; do
 		[ "$name" != "$2" ] || echo "$value"
-	done <"/sys/block/${1#/dev/}/loop/stat"
+	done <<<"$all"
 }
 
 # dio DEVICE - 1 if its I/O is direct
