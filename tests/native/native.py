@@ -89,6 +89,23 @@ class Floop:
         return result.stderr
 
 
+def output_is_lost(*args):
+    """It must fail, and say so, if its output can't be written."""
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(
+            [FLOOP, *args],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert result.returncode == FAILED
+    assert (
+        "cannot write to standard output: no space left on device"
+        in result.stderr
+    )
+
+
 def is_attached_below(device, folder):
     """Whether the device has an image in this folder."""
     name = f"/sys/block/{os.path.basename(device)}/loop/backing_file"

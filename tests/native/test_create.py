@@ -8,7 +8,16 @@ import signal
 import subprocess
 
 import pytest
-from native import FAILED, FLOOP, NOT_FOUND, UNSUITABLE, USAGE, run, wait_until
+from native import (
+    FAILED,
+    FLOOP,
+    NOT_FOUND,
+    UNSUITABLE,
+    USAGE,
+    output_is_lost,
+    run,
+    wait_until,
+)
 
 
 def extents(path):
@@ -93,14 +102,7 @@ def test_no_room(floop, fine):
 
 def test_output_that_cannot_be_written(folder):
     """Nor is anything left if --json can't be printed."""
-    with open("/dev/full", "w") as full:
-        result = subprocess.run(
-            [FLOOP, "create", "--json", folder / "a", "1M"],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            check=False,
-        )
-    assert result.returncode == FAILED
+    output_is_lost("create", "--json", folder / "a", "1M")
     assert os.listdir(folder) == []
 
 
