@@ -21,6 +21,24 @@ trace_off() {
 	echo >"$tracing/trace"
 }
 
+# count_calls FUNCTION - of the kernel, from here to stop_counting
+count_calls() {
+	echo "p:counted/calls $1" >>"$tracing/kprobe_events"
+	echo 1 >"$tracing/events/counted/enable"
+	later stop_counting
+}
+
+stop_counting() {
+	[ -e "$tracing/events/counted" ] || return 0
+	echo 0 >"$tracing/events/counted/enable"
+	echo "-:counted/calls" >>"$tracing/kprobe_events"
+}
+
+# calls - how often it was called
+calls() {
+	awk '$1 == "calls" { print $2 }' "$tracing/kprobe_profile"
+}
+
 # fua_writes DEVICE - the flushes and FUA writes on the first disk that an
 # O_DSYNC write to it causes, before the flush that the kernel sends after it
 fua_writes() {

@@ -8,39 +8,27 @@
 programs loopdev pattern
 
 begin_tracing
-probe_off() {
-	[ -e "$tracing/events/counted" ] || return 0
-	echo 0 >"$tracing/events/counted/enable"
-	echo "-:counted/fiemap" >>"$tracing/kprobe_events"
-}
-later probe_off
-
-# counted - how often there was a fiemap
-counted() {
-	awk '$1 == "fiemap" { print $2 }' "$tracing/kprobe_profile"
-}
 
 for fs in ext4 xfs; do
 	begin_fs "$fs"
 	function=ext4_fiemap
 	[ "$fs" = ext4 ] || function=xfs_vn_fiemap
-	echo "p:counted/fiemap $function" >>"$tracing/kprobe_events"
-	echo 1 >"$tracing/events/counted/enable"
+	count_calls "$function"
 	written "$MNT/image" 8M 1
-	before=$(counted)
+	before=$(calls)
 	dev=$(attach "$MNT/image")
 	wait_mapped "$dev"
-	n=$(($(counted) - before))
+	n=$(($(calls) - before))
 	if [ "$fs-$KERNEL" = ext4-lts ]; then
 		is "$fs: counts of extents" "$n" 0
 	elif [ "$n" -eq 0 ]; then
 		fail "$fs: the fill has counted no extents"
 	fi
 	# The probe works.
-	before=$(counted)
+	before=$(calls)
 	filefrag "$MNT/image" >"$WORK/frag"
-	[ "$(counted)" -gt "$before" ] || fail "$fs: filefrag isn't counted"
+	[ "$(calls)" -gt "$before" ] || fail "$fs: filefrag isn't counted"
 	detach "$dev"
-	probe_off
+	stop_counting
 	end_fs
 done

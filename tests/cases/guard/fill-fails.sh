@@ -7,17 +7,6 @@
 programs loopdev pattern
 
 begin_tracing
-probe_off() {
-	[ -e "$tracing/events/fill_fails" ] || return 0
-	echo 0 >"$tracing/events/fill_fails/enable"
-	echo "-:fill_fails/fsync" >>"$tracing/kprobe_events"
-}
-later probe_off
-
-# fsyncs - how many there have been
-fsyncs() {
-	awk '$1 == "fsync" { print $2 }' "$tracing/kprobe_profile"
-}
 
 stop() {
 	kill "$1" 2>/dev/null || true
@@ -28,8 +17,7 @@ for fs in ext4 xfs; do
 	function=ext4_sync_file
 	[ "$fs" = ext4 ] || function=xfs_file_fsync
 	modprobe "$fs"
-	echo "p:fill_fails/fsync $function" >>"$tracing/kprobe_events"
-	echo 1 >"$tracing/events/fill_fails/enable"
+	count_calls "$function"
 	begin_fs "$fs"
 	written "$MNT/image" 4M 1
 	truncate -s 600M "$MNT/image"
@@ -44,12 +32,12 @@ for fs in ext4 xfs; do
 	check "$fs: a shutdown" xfs_io -x -c shutdown "$MNT"
 	! wait "$writer" || fail "$fs: the writes did not fail"
 	sleep 1
-	before=$(fsyncs)
+	before=$(calls)
 	sleep 4
-	n=$(($(fsyncs) - before))
+	n=$(($(calls) - before))
 	[ "$n" -le 20 ] || fail "$fs: $n times fsync in 4 seconds"
 	echo "ok: $fs: $n times fsync in 4 seconds"
 	detach "$dev"
 	unmount "$MNT"
-	probe_off
+	stop_counting
 done

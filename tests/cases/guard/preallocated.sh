@@ -14,21 +14,10 @@ programs loopdev pattern
 most=500
 
 begin_tracing
-probe_off() {
-	[ -e "$tracing/events/preallocated" ] || return 0
-	echo 0 >"$tracing/events/preallocated/enable"
-	echo "-:preallocated/seek" >>"$tracing/kprobe_events"
-}
-later probe_off
-
-# seeks - how many there have been
-seeks() {
-	awk '$1 == "seek" { print $2 }' "$tracing/kprobe_profile"
-}
 
 # few WHAT BEFORE
 few() {
-	local n=$(($(seeks) - $2))
+	local n=$(($(calls) - $2))
 	[ "$n" -le "$most" ] || fail "$fs: $1: asked for data $n times"
 	echo "ok: $fs: $1: asked for data $n times"
 }
@@ -51,24 +40,23 @@ for fs in xfs ext4; do
 		carve "$(the_disk 1)" below 0 $((80 << 10))
 		on_disk "$fs" /dev/mapper/below -E nodiscard -N 1024
 	fi
-	echo "p:preallocated/seek $function" >>"$tracing/kprobe_events"
-	echo 1 >"$tracing/events/preallocated/enable"
+	count_calls "$function"
 	check "$fs: preallocated" fallocate -l "${size}G" "$MNT/image"
 
 	dev=$(attach "$MNT/image")
 	wait_until 30 mapped "$dev"
-	before=$(seeks)
+	before=$(calls)
 	check "$fs: buffered" loopdev direct "$dev" 0
 	few "made buffered while it is filled" "$before"
 	loopdev direct "$dev" 1
 	wait_until 30 mapped "$dev"
-	before=$(seeks)
+	before=$(calls)
 	detach "$dev"
 	few "detached while it is filled" "$before"
 
 	written_places "$MNT/image"
 	sync
-	before=$(seeks)
+	before=$(calls)
 	dev=$(attach "$MNT/image")
 	wait_mapped "$dev" 4
 	sleep 2
@@ -76,5 +64,5 @@ for fs in xfs ext4; do
 	written_places "$dev"
 	detach "$dev"
 	unmount "$MNT"
-	probe_off
+	stop_counting
 done
