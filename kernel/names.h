@@ -11,7 +11,7 @@
 
 #define FLOOP_VERSION		"floop 0.1"
 
-/* What the in-tree driver makes; some kernels have none to say it. */
+/* As many as the in-tree driver makes; a kernel without it doesn't say. */
 #ifdef CONFIG_BLK_DEV_LOOP_MIN_COUNT
 #define FLOOP_DROP_IN_DEVICES	CONFIG_BLK_DEV_LOOP_MIN_COUNT
 #else
