@@ -62,9 +62,7 @@ snapshot() {
 
 # The first write marks the file's times as due. Later writes find that done.
 pattern write -q -d -n -s 1 "$dev" 64k
-udev_settle
-udevadm control --stop-exec-queue
-later udevadm control --start-exec-queue
+without_udev
 for rw in randread randwrite; do
 	mapped=$(ios "$dev" mapped)
 	snapshot before
@@ -89,7 +87,6 @@ echo 0 >"/sys/block/${dev#/dev/}/loop/mapping"
 snapshot after
 cmp -s "$WORK/image.before" "$WORK/image.after" &&
 	fail "turning mapping off changes nothing: this looks at something else"
-udevadm control --start-exec-queue
 detach "$dev"
 loopctl remove 77
 end_fs
