@@ -42,7 +42,8 @@ KERNEL_ARGS = (
 )
 EMULATED_ARGS = (
     # An emulated CPU may stand still for long. That is no bad clock and no
-    # stall, and it would spoil the calibration that lpj= replaces.
+    # stall, and it would spoil the calibration that lpj= and tsc_early_khz=
+    # replace.
     "tsc=reliable",
     "lpj=10000000",
     "no5lvl",
@@ -55,6 +56,21 @@ EMULATED_ARGS = (
     # panics.
     "no_timer_check",
 )
+
+
+def tsc_khz():
+    """How fast the host's time-stamp counter runs.
+
+    QEMU gives it to emulated CPUs as it is. On a busy host the kernel takes it
+    for many times slower than it is, and its clock is as many times too fast.
+    """
+    source, program = PROJECT / "machine" / "tsc.c", BUILD / "tsc"
+    if not program.exists():
+        made = program.with_name(f"tsc.{os.getpid()}")
+        subprocess.run(["gcc", "-O2", "-o", made, source], check=True)
+        made.rename(program)
+    done = subprocess.run([program], stdout=subprocess.PIPE, check=True)
+    return int(done.stdout)
 
 
 def root_of(args):
@@ -152,6 +168,8 @@ class Machine:
     def command_line(self):
         args, root = self.args, self.root
         kernel_args = [*KERNEL_ARGS, *(() if self.kvm else EMULATED_ARGS)]
+        if not self.kvm and not args.icount:
+            kernel_args.append(f"tsc_early_khz={tsc_khz()}")
         if args.kernel == "race":
             # On two emulated CPUs this kernel doesn't survive patching its own
             # code to take the TSC as its clock (7.3.4: an int3 in ktime_get(),
