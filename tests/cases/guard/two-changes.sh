@@ -15,6 +15,8 @@ begin_hanging() {
 	wait_mapped "$dev" 7
 	# What udev reads is mapped I/O too.
 	udev_settle
+	# Nor does anything else wait for the disk.
+	sync -f "$MNT"
 	mapped=$(ios "$dev" mapped)
 	dmsetup suspend --noflush --nolockfs below
 	pattern write -d -n -q -b 64k -s "$1" "$dev" 64k &
