@@ -81,12 +81,15 @@ def test_on_debian_13(trixie):
     assert said.returncode != 0
     assert "run 'make uninstall' first" in said.stdout
     trixie.run("rm /usr/sbin/mount.floop")
+    # The former drop-in was a loop.ko.
     trixie.run(f"mkdir -p /lib/modules/{lts}/updates")
-    trixie.run(f"touch /lib/modules/{lts}/updates/floop.ko")
-    said = trixie.apt("install", "floop-dkms", check=False)
-    assert said.returncode != 0
-    assert "run 'make uninstall' first" in said.stdout
-    trixie.run(f"rm /lib/modules/{lts}/updates/floop.ko")
+    for module in ("floop", "loop"):
+        file = f"/lib/modules/{lts}/updates/{module}.ko"
+        trixie.run(f"printf 'license=GPL\\0version=floop 0.0\\0' > {file}")
+        said = trixie.apt("install", "floop-dkms", check=False)
+        assert said.returncode != 0
+        assert f"'make install' ({file})" in said.stdout
+        trixie.run(f"rm {file}")
     trixie.run(f"rmdir /lib/modules/{lts}/updates")
     assert trixie.files() == before
 
