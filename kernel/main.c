@@ -165,10 +165,18 @@ void floop_window(enum floop_window window)
 }
 #endif
 
-/* Add a device when its node is opened (CONFIG_BLOCK_LEGACY_AUTOLOAD). */
+static bool registered;		/* floop_init() can't fail any more */
+
+/*
+ * Add a device when its node is opened (CONFIG_BLOCK_LEGACY_AUTOLOAD), but not
+ * while floop_init() may fail: it can't take back what somebody has open.
+ */
 static void floop_probe(dev_t devt)
 {
 	int index = floop_device_index(devt);
+
+	if (!READ_ONCE(registered))
+		return;
 
 	if (max_loop_given && max_loop && index >= max_loop)
 		return;
@@ -209,6 +217,7 @@ static int __init floop_init(void)
 	err = floop_control_register();
 	if (err)
 		goto err_major;
+	WRITE_ONCE(registered, true);
 
 	for (i = 0; i < max_loop; i++)
 		floop_device_add(i);
