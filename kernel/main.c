@@ -238,11 +238,15 @@ err_image:
 	return err;
 }
 
+/*
+ * The control node goes last. The in-tree driver takes its minor first of all,
+ * so that one isn't loaded while there are devices with its names.
+ */
 static void __exit floop_exit(void)
 {
 	floop_device_unregister_major();
-	floop_control_unregister();
 	floop_device_remove_all();
+	floop_control_unregister();
 	floop_guard_exit();
 	floop_remap_exit();
 	floop_lane_exit();

@@ -4,7 +4,8 @@
 #   loads it. With the drop-in's modprobe.d file, whoever asks for the loop
 #   driver (by name, or by opening a node) gets floop, with the parameters given
 #   for either; modprobe -r loop removes it. Where floop can't be loaded, the
-#   in-tree driver serves, and nothing is said about it.
+#   in-tree driver serves, and nothing is said about it. While one of them is
+#   being unloaded, the other isn't loaded.
 # modes: side-by-side drop-in
 . tests/lib/case.sh
 
@@ -85,6 +86,23 @@ is "after modprobe -r loop" "$(ls -d /sys/module/{f,}loop 2>/dev/null)" ""
 quiet modprobe floop
 serves floop
 unload floop
+
+# goes NAME - is that module being unloaded?
+goes() {
+	[ "$(cat "/sys/module/$1/initstate")" = going ]
+}
+
+for module in floop loop; do
+	echo "--- while $module is unloaded"
+	modprobe --ignore-install "$module" max_loop=100
+	udev_settle
+	rmmod "$module" &
+	wait_until 60 goes "$module"
+	refused "modprobe loop" "*install command*" modprobe loop
+	check "it goes on" goes "$module"
+	wait $!
+	is "what is loaded" "$(ls -d /sys/module/{f,}loop 2>/dev/null)" ""
+done
 
 for node in block control; do
 	# The node of the disk is there once the driver is loaded.
