@@ -5,7 +5,8 @@
 #   driver (by name, or by opening a node) gets floop, with the parameters given
 #   for either; modprobe -r loop removes it. Where floop can't be loaded, the
 #   in-tree driver serves, and nothing is said about it. While one of them is
-#   being unloaded, the other isn't loaded.
+#   being unloaded, the other isn't loaded. Where there is no in-tree driver,
+#   floop is loaded at boot.
 # modes: side-by-side drop-in
 . tests/lib/case.sh
 
@@ -158,6 +159,18 @@ cp "$MODULE_FILE" "$tree/updates/"
 depmod -b "$WORK"
 quiet modprobe loop
 serves floop
+unload loop
+
+echo "--- at boot"
+quiet modprobe floop_drop_in
+is "with an in-tree driver" "$(ls -d /sys/module/{f,}loop 2>/dev/null)" ""
+mv "$tree"/kernel/drivers/block/loop.ko* "$WORK/"
+depmod -b "$WORK"
+quiet modprobe floop_drop_in
+serves floop
+mv "$WORK"/loop.ko* "$tree/kernel/drivers/block/"
+depmod -b "$WORK"
+
 rm "$conf"
 unload floop
 quiet modprobe loop
