@@ -294,7 +294,7 @@ fn initramfs(drivers: &Drivers, module: &Installed, to: &mut Findings) {
     let mend = if Path::new("/usr/sbin/update-initramfs").exists() {
         format!("update-initramfs -u -k {kernel}")
     } else {
-        format!("dracut --force --kver {kernel}")
+        format!("dracut --force --add-drivers floop --kver {kernel}")
     };
     to.add(
         Finding::new(Severity::Warning, "initramfs", image.display(), what)
