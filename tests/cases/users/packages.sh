@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: With apt, floop-drop-in changes drivers at once where no device is in
 #   use, and at the next boot where one is; /etc/flooptab is attached at that
-#   boot. Removing it brings the kernel's driver back. Purged, the packages
-#   leave no file.
+#   boot. Removing it brings the kernel's driver back. Both have the initramfs
+#   made anew. Purged, the packages leave no file.
 # modes: drop-in
 # machines: stable-drop-in
 # init: systemd
@@ -92,9 +92,19 @@ case $BOOT in
 	rmmod floop
 	modprobe loop
 	served_by loop
-	apt install --no-install-recommends "${apt_files[@]}"
+	modprobe floop
+	device=$("$FLOOP" attach --driver floop "$image")
+	said=$(apt install --no-install-recommends "${apt_files[@]}")
+	matches "in use" "$said" "*floop is in use*next boot on*"
+	matches "initramfs" "$said" "*Processing triggers for initramfs-tools*"
+	check "the kernel's driver is loaded again" test -e /sys/module/loop
 	is "the command" "$(command -v floop)" /usr/bin/floop
 	check "it has its conf" test -e $conf
+	"$FLOOP" detach "$device"
+	gone "$image"
+	rmmod floop
+	check "as at an upgrade" \
+		/var/lib/dpkg/info/floop-drop-in.postinst configure
 	served_by floop
 
 	device=$(losetup --find --show "$image")
@@ -124,7 +134,8 @@ case $BOOT in
 	check "stop it" systemctl stop floop@data.service
 	gone $image
 	rm /etc/flooptab
-	check "remove it" apt remove floop-drop-in
+	said=$(apt remove floop-drop-in)
+	matches "initramfs" "$said" "*Processing triggers for initramfs-tools*"
 	served_by loop
 	check "purge" apt purge floop floop-drop-in floop-dkms
 	rm -f "${own[@]}"
