@@ -247,7 +247,7 @@ void floop_direct_give_up(struct work_struct *work)
 	floop_unfreeze_queue(disk->queue, memflags);
 	pr_warn_ratelimited("%s: the image's file system refuses direct I/O: buffered from now on\n",
 			    disk->disk_name);
-	floop_guard_break(image);
+	floop_guard_break(image, NULL);
 	floop_guard_change_end(image, 0, (image->offset >> SECTOR_SHIFT) +
 					 get_capacity(disk));
 	memalloc_noio_restore(noio);

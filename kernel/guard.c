@@ -19,6 +19,7 @@
 #include <linux/blkdev.h>
 #include <linux/fs.h>
 #include <linux/sched/mm.h>
+#include <linux/timekeeping.h>
 
 #include "device.h"
 #include "fill.h"
@@ -97,9 +98,22 @@ static void guard_enter(struct floop_image *image, enum floop_guard_state to)
 	}
 }
 
+static void note_breaker(struct floop_guard *guard, struct task_struct *by)
+{
+	struct floop_breaker *breaker = &guard->breaker;
+
+	memset(breaker, 0, sizeof(*breaker));
+	breaker->time = ktime_get_real_seconds();
+	if (!by)
+		return;
+	breaker->pid = task_tgid_nr(by);
+	memcpy(breaker->name, by->comm, sizeof(breaker->name));
+}
+
 /**
  * floop_guard_break() - end the epoch
  * @image: the image
+ * @by: who opens the image or changes it; NULL if that isn't known
  *
  * Called when somebody else opens the image or changes it. Doesn't make them
  * wait: a change of the file's blocks waits for direct I/O in flight, and
@@ -109,7 +123,7 @@ static void guard_enter(struct floop_image *image, enum floop_guard_state to)
  * (flc_lock); or any but interrupts. Doesn't sleep.
  * Return: true if mapped I/O may be in flight.
  */
-bool floop_guard_break(struct floop_image *image)
+bool floop_guard_break(struct floop_image *image, struct task_struct *by)
 {
 	struct floop_guard *guard = &image->guard;
 	unsigned long flags;
@@ -123,6 +137,7 @@ bool floop_guard_break(struct floop_image *image)
 	case FLOOP_GUARD_MAPPED:
 	case FLOOP_GUARD_PAUSED:
 		guard_enter(image, FLOOP_GUARD_BROKEN);
+		note_breaker(guard, by);
 		if (guard->live && floop_rule_holds(FLOOP_RULE_DRAIN))
 			floop_hold_changes(guard);
 		break;
@@ -738,6 +753,24 @@ void floop_guard_exit(void)
 }
 
 /**
+ * floop_guard_breaker() - who ended the last epoch that somebody else ended
+ * @image: the image
+ *
+ * Context: Any but interrupts.
+ * Return: a copy of what the guard knows.
+ */
+struct floop_breaker floop_guard_breaker(struct floop_image *image)
+{
+	struct floop_guard *guard = &image->guard;
+	struct floop_breaker breaker;
+
+	spin_lock_irq(&guard->lock);
+	breaker = guard->breaker;
+	spin_unlock_irq(&guard->lock);
+	return breaker;
+}
+
+/**
  * floop_guard_doubt() - an I/O can't be mapped just now
  * @image: the image, in an epoch, with changed flags or with pages
  *
@@ -752,7 +785,7 @@ void floop_guard_doubt(struct floop_image *image)
 	struct floop_guard *guard = &image->guard;
 
 	if (floop_guard_flags_changed(guard))
-		floop_guard_break(image);
+		floop_guard_break(image, NULL);
 	else
 		drop_cache_later(guard);
 }

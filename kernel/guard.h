@@ -9,7 +9,9 @@
 
 #include <linux/fs.h>
 #include <linux/percpu-refcount.h>
+#include <linux/sched.h>
 #include <linux/spinlock.h>
+#include <linux/time64.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 
@@ -81,6 +83,18 @@ enum floop_unmapped {
 };
 
 /**
+ * struct floop_breaker - who ended an epoch
+ * @pid: the process, in the initial namespace; 0: nobody has, or it isn't known
+ * @time: when, in seconds since 1970; 0: never
+ * @name: the name of the thread, which may end without a zero
+ */
+struct floop_breaker {
+	pid_t pid;
+	time64_t time;
+	char name[TASK_COMM_LEN];
+};
+
+/**
  * struct floop_guard - the guard of one image
  * @users: a reference for each mapped I/O in flight and each look into the map;
  *	live in an epoch
@@ -95,8 +109,8 @@ enum floop_unmapped {
  * @map: where the image's blocks are
  * @disk: the block device that they are on
  * @lock: @state, @why_not, @wanted, @epoch, @live, @dio_held, @pages_held,
- *	@changes, @unsettled, @retry; taken inside of a lease's own lock
- *	(flc_lock), and in interrupts
+ *	@changes, @unsettled, @breaker, @retry; taken inside of a lease's own
+ *	lock (flc_lock), and in interrupts
  * @state: changed by guard_enter() only
  * @why_not: while waiting: why the last attempt failed
  * @wanted: an epoch may begin
@@ -116,6 +130,7 @@ enum floop_unmapped {
  * @probed: the lease notices openers
  * @begun: epochs begun
  * @broken: epochs ended by somebody else
+ * @breaker: who ended the last one
  * @retry: the interval to the next attempt, in jiffies
  * @began: when the last epoch began, in jiffies
  * @begin_work: takes the lease and begins an epoch
@@ -152,6 +167,7 @@ struct floop_guard {
 	bool probed;
 	unsigned long begun;
 	unsigned long broken;
+	struct floop_breaker breaker;
 	unsigned long retry;
 	unsigned long began;
 	struct delayed_work begin_work;
@@ -168,7 +184,7 @@ void floop_guard_exit_image(struct floop_image *image);
 void floop_guard_start(struct floop_image *image, bool wanted);
 bool floop_guard_quit(struct floop_image *image);
 void floop_guard_stop(struct floop_image *image);
-bool floop_guard_break(struct floop_image *image);
+bool floop_guard_break(struct floop_image *image, struct task_struct *by);
 bool floop_guard_change_begin(struct floop_image *image);
 void floop_guard_change_end(struct floop_image *image, sector_t sector,
 			    sector_t nr);
@@ -176,6 +192,7 @@ bool floop_guard_is_broken(struct floop_guard *guard);
 bool floop_guard_in_epoch(struct floop_guard *guard, unsigned long epoch);
 void floop_guard_doubt(struct floop_image *image);
 enum floop_unmapped floop_guard_why_not(struct floop_image *image);
+struct floop_breaker floop_guard_breaker(struct floop_image *image);
 
 /* hold.c: changes wait for mapped I/O in flight */
 void floop_hold_changes(struct floop_guard *guard);

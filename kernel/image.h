@@ -23,13 +23,44 @@ struct floop_device;
 struct floop_lanes;
 
 /**
+ * enum floop_cause - why a bio goes through the file system
+ * @FLOOP_CAUSE_NONE: it doesn't
+ * @FLOOP_CAUSE_DISCARD: it is a discard or a write of zeroes
+ * @FLOOP_CAUSE_EPOCH: there is no epoch
+ * @FLOOP_CAUSE_CACHE: the page cache has pages of the image, or the file's
+ *	flags have changed
+ * @FLOOP_CAUSE_FLUSH: it is a flush of writes that need an fsync
+ * @FLOOP_CAUSE_BLOCKS: not all of its blocks are in the map, or not in one
+ *	piece where it can't be split
+ * @FLOOP_CAUSE_ALIGNMENT: the disk can't take its memory as it is
+ * @FLOOP_CAUSE_DISK: the disk can't take it: it is read-only or a swap, or it
+ *	would have to wait
+ * @FLOOP_CAUSE_FROZEN: the file system is frozen or read-only
+ * @FLOOP_CAUSE_MEMORY: there is no memory for it
+ * @FLOOP_CAUSES: the number of causes
+ */
+enum floop_cause {
+	FLOOP_CAUSE_NONE,
+	FLOOP_CAUSE_DISCARD,
+	FLOOP_CAUSE_EPOCH,
+	FLOOP_CAUSE_CACHE,
+	FLOOP_CAUSE_FLUSH,
+	FLOOP_CAUSE_BLOCKS,
+	FLOOP_CAUSE_ALIGNMENT,
+	FLOOP_CAUSE_DISK,
+	FLOOP_CAUSE_FROZEN,
+	FLOOP_CAUSE_MEMORY,
+	FLOOP_CAUSES,
+};
+
+/**
  * struct floop_counts - counters of I/O; one for each CPU
  * @mapped: bios that went straight to the disk
- * @file: bios that went through the file system
+ * @file: bios that went through the file system, by their cause
  */
 struct floop_counts {
 	u64 mapped;
-	u64 file;
+	u64 file[FLOOP_CAUSES];
 };
 
 /**

@@ -50,25 +50,29 @@ void floop_submit_bio(struct bio *bio)
 {
 	struct floop_device *dev = bio->bi_bdev->bd_disk->private_data;
 	struct floop_image *image = dev->image;
+	enum floop_cause cause;
 	struct floop_io *io;
 
 	if (unlikely(!image))
 		goto io_error;
 	switch (bio_op(bio)) {
 	case REQ_OP_READ:
-		if (floop_remap(image, &bio))
+		cause = floop_remap(image, &bio);
+		if (cause == FLOOP_CAUSE_NONE)
 			return;
 		break;
 	case REQ_OP_WRITE:
 		if (unlikely(image->read_only))
 			goto io_error;
-		if (floop_remap(image, &bio))
+		cause = floop_remap(image, &bio);
+		if (cause == FLOOP_CAUSE_NONE)
 			return;
 		break;
 	case REQ_OP_DISCARD:
 	case REQ_OP_WRITE_ZEROES:
 		if (unlikely(image->read_only))
 			goto io_error;
+		cause = FLOOP_CAUSE_DISCARD;
 		break;
 	default:
 		floop_io_log_error(bio, BLK_STS_NOTSUPP);
@@ -78,7 +82,7 @@ void floop_submit_bio(struct bio *bio)
 	}
 
 	floop_io_check_policy(dev);
-	this_cpu_inc(image->counts->file);
+	this_cpu_inc(image->counts->file[cause]);
 	trace_floop_io_file(image, bio);
 
 	io = mempool_alloc(&image->ios, bio->bi_opf & REQ_NOWAIT ? GFP_NOWAIT :

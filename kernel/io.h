@@ -13,8 +13,9 @@
 #include <linux/uio.h>
 #include <linux/workqueue.h>
 
+#include "image.h"
+
 struct floop_device;
-struct floop_image;
 struct floop_lane;
 
 /* The data of a FUA write is written, and the flush is still to come. */
@@ -96,7 +97,7 @@ int floop_remap_init(void);
 void floop_remap_exit(void);
 int floop_remap_init_image(struct floop_image *image);
 void floop_remap_exit_image(struct floop_image *image);
-bool floop_remap(struct floop_image *image, struct bio **bio);
+enum floop_cause floop_remap(struct floop_image *image, struct bio **bio);
 
 /* merge.c: writes that are next to each other */
 struct floop_io *floop_merge(struct floop_io *io, struct llist_node **next);

@@ -82,7 +82,7 @@ static bool lease_noticed(struct file_lease *lease)
 	if (!floop_rule_holds(FLOOP_RULE_NOTICE))
 		return false;
 	if (is_opened(image) || guard->told & bit_of_current())
-		floop_guard_break(image);
+		floop_guard_break(image, current);
 	/*
 	 * A writer could exchange blocks now: make it wait. The kernel checks
 	 * the lease's kind after this call, so opens conflict from here on.
@@ -112,7 +112,7 @@ static bool lease_break(struct file_lease *lease)
 
 	if (!floop_rule_holds(FLOOP_RULE_LAYOUT))
 		return true;
-	if (!floop_guard_break(image))
+	if (!floop_guard_break(image, current))
 		return true;
 	if ((!(image->file->f_mode & FMODE_CAN_ATOMIC_WRITE) ||
 	     !floop_rule_holds(FLOOP_RULE_ATOMIC)) &&

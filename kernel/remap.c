@@ -380,40 +380,50 @@ static void remap_submit(struct floop_image *image, struct bio *bio,
  *	is submitted again and @bio is set to the front, mapped or not
  *
  * Context: Process context, in ->submit_bio. Doesn't sleep.
- * Return: false if it has to go through the file system.
+ * Return: %FLOOP_CAUSE_NONE, or why it has to go through the file system.
  */
-bool floop_remap(struct floop_image *image, struct bio **bio)
+enum floop_cause floop_remap(struct floop_image *image, struct bio **bio)
 {
 	struct floop_guard *guard = &image->guard;
 	blk_opf_t opf = (*bio)->bi_opf;
+	enum floop_cause cause;
 	struct remap *remap;
 	sector_t disk;
 
 	if (!percpu_ref_tryget_live(&guard->users))
-		return false;
+		return FLOOP_CAUSE_EPOCH;
 	/* Don't read the map before the reference is held. */
 	smp_acquire__after_ctrl_dep();
 	if (unlikely(floop_guard_flags_changed(guard)) ||
 	    unlikely(floop_guard_has_pages(guard))) {
 		floop_guard_doubt(image);
+		cause = FLOOP_CAUSE_CACHE;
 		goto unmapped;
 	}
 	/* An fsync has to cover the writes through the file system. */
 	if ((opf & REQ_PREFLUSH) && READ_ONCE(image->sync) != FLOOP_SYNCED &&
-	    floop_rule_holds(FLOOP_RULE_FLUSH))
+	    floop_rule_holds(FLOOP_RULE_FLUSH)) {
+		cause = FLOOP_CAUSE_FLUSH;
 		goto unmapped;
-	if ((opf & REQ_NOWAIT) && !bdev_nowait(guard->disk))
+	}
+	if (((opf & REQ_NOWAIT) && !bdev_nowait(guard->disk)) ||
+	    (op_is_write(opf) && image->is_bdev && bio_sectors(*bio) &&
+	     unlikely(disk_refuses(image)))) {
+		cause = FLOOP_CAUSE_DISK;
 		goto unmapped;
-	if (op_is_write(opf) && image->is_bdev && bio_sectors(*bio) &&
-	    unlikely(disk_refuses(image)))
+	}
+	if (unlikely(guard->gap_mask) && has_gap(image, *bio)) {
+		cause = FLOOP_CAUSE_ALIGNMENT;
 		goto unmapped;
-	if (unlikely(guard->gap_mask) && has_gap(image, *bio))
-		goto unmapped;
+	}
 	disk = remap_place(image, bio);
-	if (disk == FLOOP_NOWHERE)
+	if (disk == FLOOP_NOWHERE) {
+		cause = FLOOP_CAUSE_BLOCKS;
 		goto unmapped;
+	}
 
 	/* Don't wait for memory while the guard is held: take the file path. */
+	cause = FLOOP_CAUSE_MEMORY;
 	remap = remap_alloc(image);
 	if (unlikely(!remap))
 		goto unmapped;
@@ -423,6 +433,7 @@ bool floop_remap(struct floop_image *image, struct bio **bio)
 			    floop_rule_holds(FLOOP_RULE_FREEZE);
 	if (remap->freeze_held && !remap_freeze_get(image)) {
 		remap_free(image, remap);
+		cause = FLOOP_CAUSE_FROZEN;
 		goto unmapped;
 	}
 	if (unlikely(bio_flagged(*bio, BIO_CHAIN))) {
@@ -440,11 +451,11 @@ bool floop_remap(struct floop_image *image, struct bio **bio)
 	}
 	floop_window(FLOOP_WINDOW_SUBMIT);
 	remap_submit(image, *bio, remap, disk);
-	return true;
+	return FLOOP_CAUSE_NONE;
 
 unmapped:
 	percpu_ref_put(&guard->users);
-	return false;
+	return cause;
 }
 
 /**

@@ -162,39 +162,90 @@ static const char *unmapped_text(enum floop_unmapped why_not)
 	return words[why_not];
 }
 
-static u64 count(struct floop_image *image, bool mapped)
-{
-	const struct floop_counts *counts;
-	u64 sum = 0;
-	int cpu;
-
-	for_each_possible_cpu(cpu) {
-		counts = per_cpu_ptr(image->counts, cpu);
-		sum += mapped ? READ_ONCE(counts->mapped) :
-				READ_ONCE(counts->file);
-	}
-	return sum;
-}
-
 IMAGE_ATTR_RO(mapped, "%d",
 	      floop_guard_why_not(image) == FLOOP_UNMAPPED_NOT);
 IMAGE_ATTR_RO(mapped_reason, "%s",
 	      unmapped_text(floop_guard_why_not(image)));
+/* The causes that ios_file is the sum of. */
+static const char * const cause_names[] = {
+	[FLOOP_CAUSE_DISCARD]	= "ios_file_discard",
+	[FLOOP_CAUSE_EPOCH]	= "ios_file_epoch",
+	[FLOOP_CAUSE_CACHE]	= "ios_file_cache",
+	[FLOOP_CAUSE_FLUSH]	= "ios_file_flush",
+	[FLOOP_CAUSE_BLOCKS]	= "ios_file_blocks",
+	[FLOOP_CAUSE_ALIGNMENT]	= "ios_file_alignment",
+	[FLOOP_CAUSE_DISK]	= "ios_file_disk",
+	[FLOOP_CAUSE_FROZEN]	= "ios_file_frozen",
+	[FLOOP_CAUSE_MEMORY]	= "ios_file_memory",
+};
+
+static ssize_t show_ios(struct floop_image *image, char *buf, ssize_t len)
+{
+	const struct floop_counts *counts;
+	u64 file[FLOOP_CAUSES] = {};
+	u64 mapped = 0, sum = 0;
+	unsigned int cause;
+	ssize_t start = len;
+	int cpu;
+
+	for_each_possible_cpu(cpu) {
+		counts = per_cpu_ptr(image->counts, cpu);
+		mapped += READ_ONCE(counts->mapped);
+		for (cause = 0; cause < FLOOP_CAUSES; cause++)
+			file[cause] += READ_ONCE(counts->file[cause]);
+	}
+	for (cause = 0; cause < FLOOP_CAUSES; cause++)
+		sum += file[cause];
+	len += sysfs_emit_at(buf, len, "ios_mapped %llu\n", mapped);
+	len += sysfs_emit_at(buf, len, "ios_file %llu\n", sum);
+	for (cause = FLOOP_CAUSE_NONE + 1; cause < FLOOP_CAUSES; cause++)
+		len += sysfs_emit_at(buf, len, "%s %llu\n",
+				     cause_names[cause], file[cause]);
+	return len - start;
+}
+
+/* A name may have any characters in it, except a zero. */
+static ssize_t show_breaker(struct floop_image *image, char *buf, ssize_t len)
+{
+	struct floop_breaker breaker = floop_guard_breaker(image);
+	size_t size = strnlen(breaker.name, sizeof(breaker.name));
+
+	return sysfs_emit_at(buf, len,
+			     "broken_at %lld\n"
+			     "broken_pid %d\n"
+			     "broken_by %*pE\n",
+			     breaker.time, breaker.pid, (int)size,
+			     breaker.name);
+}
+
 /* One file, like a cgroup's memory.stat: each file makes an attach slower. */
-IMAGE_ATTR_RO(stat,
-	      "mapped_bytes %llu\n"
-	      "mapped_extents %lu\n"
-	      "mapped_memory %zu\n"
-	      "epochs_begun %lu\n"
-	      "epochs_broken %lu\n"
-	      "ios_mapped %llu\n"
-	      "ios_file %llu",
-	      (u64)READ_ONCE(image->guard.map.sectors) << SECTOR_SHIFT,
-	      READ_ONCE(image->guard.map.extents),
-	      floop_map_bytes(&image->guard.map),
-	      READ_ONCE(image->guard.begun),
-	      READ_ONCE(image->guard.broken),
-	      count(image, true), count(image, false));
+static ssize_t stat_of(struct floop_image *image, char *buf)
+{
+	const struct floop_map *map = &image->guard.map;
+	u64 sectors = READ_ONCE(map->sectors);
+	ssize_t len;
+
+	len = sysfs_emit(buf,
+			 "mapped_bytes %llu\n"
+			 "mapped_extents %lu\n"
+			 "mapped_memory %zu\n"
+			 "epochs_begun %lu\n"
+			 "epochs_broken %lu\n",
+			 sectors << SECTOR_SHIFT, READ_ONCE(map->extents),
+			 floop_map_bytes(map),
+			 READ_ONCE(image->guard.begun),
+			 READ_ONCE(image->guard.broken));
+	len += show_ios(image, buf, len);
+	/* The name is last: what reads numbers only ends there. */
+	return len + show_breaker(image, buf, len);
+}
+
+static ssize_t stat_show(struct device *ddev, struct device_attribute *attr,
+			 char *buf)
+{
+	return image_show(ddev, buf, stat_of);
+}
+static DEVICE_ATTR_RO(stat);
 
 static ssize_t mapping_show(struct device *ddev, struct device_attribute *attr,
 			    char *buf)

@@ -56,8 +56,11 @@ def test_sysfs():
 @pytest.mark.parametrize(
     ("heading", "pattern"),
     [
-        # A string that is one counter: "key %llu\n"
-        ("### `loop/stat`", r'"(\w+) %(?:l*u|zu)(?:\\n)?"'),
+        # A string that is one line, "key %llu\n", or the key of one
+        (
+            "### `loop/stat`",
+            r'"(\w+(?= %(?:l*[ud]|zu|\*pE)\\n")|ios_file_\w+(?="))',
+        ),
         ("## Tracepoints", r"\b(?:TRACE_EVENT\(|DEFINE_EVENT\(\w+,)\s*(\w+)"),
         ("## ioctls", r"^\tcase (LOOP_\w+):"),
     ],

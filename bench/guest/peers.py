@@ -168,7 +168,8 @@ def folder(device):
 def stat(device):
     """The numbers of floop's loop/stat."""
     lines = read(f"{folder(device)}/stat").splitlines()
-    return {name: int(value) for name, value in map(str.split, lines)}
+    words = (line.split(maxsplit=1) for line in lines)
+    return {word[0]: int(word[1]) for word in words if word[-1].isdigit()}
 
 
 def can_be_mapped(image):

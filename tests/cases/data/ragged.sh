@@ -23,6 +23,8 @@ for fs in ext4 xfs disk; do
 	wait_mapped "$dev" 4
 	mapped=$(ios "$dev" mapped)
 	check "$fs: into blocks that are mapped" ragged "$dev" 0 1M
+	more_ios "$dev" file_alignment 0 ||
+		fail "$fs: no I/O is counted as not aligned"
 	check "$fs: into a hole" ragged "$dev" 5M 1M
 	is "$fs: direct" "$(attr "$dev" loop/dio_reason)" "direct"
 	more_ios "$dev" mapped "$mapped" || fail "$fs: nothing was mapped"

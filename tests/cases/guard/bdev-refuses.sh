@@ -45,6 +45,7 @@ goes_mapped "reads" "$dev"
 later make_writable
 blockdev --setro "$disk"
 refuses "read-only"
+more_ios "$dev" file_disk 0 || fail "no write is counted as refused"
 blockdev --setrw "$disk"
 check "a write afterwards" pattern write -d -q -s 1 -o 32M "$dev" 1M
 

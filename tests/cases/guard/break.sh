@@ -48,10 +48,14 @@ for fs in ext4 xfs; do
 	mapped=$(ios "$dev" mapped)
 	wait_until 10 more_ios "$dev" mapped $((mapped + 20))
 	exec 9<"$MNT/image"
+	is "$fs: who broke it" "$(loop_stat "$dev" broken_pid)" $$
+	is "$fs: and its name" "$(loop_stat "$dev" broken_by)" "$(</proc/$$/comm)"
+	is "$fs: and when, to the minute" \
+		"$((($(date +%s) - $(loop_stat "$dev" broken_at)) / 60))" 0
 	is "$fs: while it is open" "$(attr "$dev" loop/mapped_reason)" \
 		"someone else has the image open"
-	file=$(ios "$dev" file)
-	wait_until 10 more_ios "$dev" file $((file + 20))
+	epoch=$(ios "$dev" file_epoch)
+	wait_until 10 more_ios "$dev" file_epoch $((epoch + 20))
 	mapped=$(ios "$dev" mapped)
 	file=$(ios "$dev" file)
 	wait_until 10 more_ios "$dev" file $((file + 20))

@@ -32,10 +32,10 @@ written_to() {
 # The pages may be dropped before the read comes.
 a_read_goes_through_file() {
 	local file
-	file=$(ios "$dev" file)
+	file=$(ios "$dev" file_cache)
 	is "$fs: read ahead" "$(ask willneed 0 64k)" ok
 	dd if="$dev" of=/dev/null bs=4k count=1 iflag=direct status=none
-	more_ios "$dev" file "$file"
+	more_ios "$dev" file_cache "$file"
 }
 
 disk=$(attach --block-size 4096 "$(mkimage 400M)")

@@ -102,6 +102,7 @@ for fs in ext4 xfs; do
 		is "$fs: of both through the file system" \
 			"$(($(ios "$dev" file) - file))" 2
 	done
+	is "$fs: counted as discards" "$(ios "$dev" file_discard)" 2
 	detach "$dev"
 	end_fs
 done

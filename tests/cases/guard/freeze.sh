@@ -26,6 +26,7 @@ for fs in ext4 xfs; do
 	for round in 1 2 3; do
 		mapped=$(ios "$dev" mapped)
 		wait_until 20 more_ios "$dev" mapped $((mapped + 10))
+		frozen=$(ios "$dev" file_frozen)
 		check "$fs: freeze" fsfreeze -f "$MNT"
 		before=$(written_sectors)
 		goes_mapped "$fs: $round: reads while it is frozen" "$dev"
@@ -34,6 +35,8 @@ for fs in ext4 xfs; do
 		sleep 0.3
 		is "$fs: $round: sectors written while it was frozen" \
 			"$(($(written_sectors) - before))" 0
+		more_ios "$dev" file_frozen "$frozen" ||
+			fail "$fs: $round: no write is counted as frozen"
 		check "$fs: thaw" fsfreeze -u "$MNT"
 		mapped=$(ios "$dev" mapped)
 		wait_until 20 more_ios "$dev" mapped $((mapped + 10))
