@@ -17,8 +17,8 @@ pub fn now() -> String {
     utc(time.map(|time| time.as_secs()).unwrap_or_default())
 }
 
-/// A time in seconds since 1970.
-fn utc(seconds: u64) -> String {
+/// A time in seconds since 1970, in UTC.
+pub fn utc(seconds: u64) -> String {
     let (mut days, rest) = (seconds / 86400, seconds % 86400);
     let is_leap =
         |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);

@@ -4,6 +4,7 @@
 //!
 //! Nothing here opens the image: another opener ends the mapping.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -11,6 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::io::Errno;
+use serde::Serialize;
 
 use crate::device::{Attachment, Device, Driver};
 use crate::error::{Error, Exit, Result};
@@ -45,8 +47,56 @@ const NEVER: [(&str, &str); 4] = [
     ),
 ];
 
+/// The module's causes for I/O through the file system, in words.
+const CAUSES: [(&str, &str); 9] = [
+    ("discard", "discards or zeroes"),
+    ("epoch", "while not mapped"),
+    ("cache", "for pages in the page cache"),
+    ("flush", "flushes of such writes"),
+    ("blocks", "to blocks that aren't mapped"),
+    ("alignment", "with memory that the disk can't take"),
+    ("disk", "that the disk can't take"),
+    ("frozen", "while the file system was frozen or read-only"),
+    ("memory", "without memory"),
+];
+
+/// A cause of I/O through the file system, in words. A newer module may have
+/// further ones.
+pub fn cause(name: &str) -> &str {
+    let known = CAUSES.iter().find(|(cause, _)| *cause == name);
+    known.map_or(name, |(_, words)| words)
+}
+
+/// Who ended an epoch, as far as the module knows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Break {
+    /// When, in seconds since 1970.
+    pub time: u64,
+    /// The process.
+    pub pid: Option<u64>,
+    /// The name of its thread.
+    pub command: Option<String>,
+}
+
+impl Break {
+    /// From the lines of `loop/stat`.
+    fn parse(line: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        let number = |name| line(name)?.parse::<u64>().ok();
+        let time = number("broken_at").filter(|time| *time != 0)?;
+        let pid = number("broken_pid").filter(|pid| *pid != 0);
+        let command = pid.and_then(|_| line("broken_by"));
+        Some(Self { time, pid, command })
+    }
+
+    /// The process: "cp (1234)".
+    pub fn by(&self) -> Option<String> {
+        let name = printable(self.command.as_ref()?.as_ref());
+        Some(format!("{name} ({})", self.pid?))
+    }
+}
+
 /// The state of the mapping of one of floop's devices.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Mapping {
     /// Whether mapping is turned on.
     pub wanted: bool,
@@ -66,17 +116,26 @@ pub struct Mapping {
     pub ios_mapped: u64,
     /// I/Os that went through the file system.
     pub ios_file: u64,
+    /// The same by cause; empty if the module doesn't tell.
+    pub causes: BTreeMap<String, u64>,
+    /// How the last epoch that was broken ended.
+    pub last_break: Option<Break>,
 }
 
 impl Mapping {
     /// From a device; `None` if the driver doesn't map or nothing is attached.
     pub fn of(device: Device) -> Option<Self> {
         let stat = device.attribute("loop/stat")?.into_string().ok()?;
-        let number = |name: &str| -> Option<u64> {
-            let mut lines =
-                stat.lines().filter_map(|line| line.split_once(' '));
-            lines.find(|(word, _)| *word == name)?.1.parse().ok()
+        let lines = || stat.lines().filter_map(|line| line.split_once(' '));
+        let line = |name: &str| {
+            let found = lines().find(|(word, _)| *word == name);
+            found.map(|(_, value)| value.to_owned())
         };
+        let number = |name: &str| -> Option<u64> { line(name)?.parse().ok() };
+        let causes = lines().filter_map(|(word, value)| {
+            let cause = word.strip_prefix("ios_file_")?.to_owned();
+            Some((cause, value.parse().ok()?))
+        });
         let said = device
             .attribute("loop/mapped_reason")?
             .to_string_lossy()
@@ -91,6 +150,8 @@ impl Mapping {
             epochs_broken: number("epochs_broken")?,
             ios_mapped: number("ios_mapped")?,
             ios_file: number("ios_file")?,
+            causes: causes.collect(),
+            last_break: Break::parse(line),
         })
     }
 
@@ -240,6 +301,36 @@ mod tests {
     }
 
     #[test]
+    fn the_causes_are_the_modules() {
+        let module = include_str!("../../kernel/sysfs.c");
+        let count = module.matches("= \"ios_file_").count();
+        assert_eq!(count, CAUSES.len());
+        for (name, words) in CAUSES {
+            assert!(module.contains(&format!("= \"ios_file_{name}\",")));
+            assert_eq!(cause(name), words);
+        }
+        assert_eq!(cause("moon"), "moon");
+    }
+
+    #[test]
+    fn who_ended_an_epoch() {
+        let of = |at: &str, pid: &str| {
+            let (at, pid) = (at.to_owned(), pid.to_owned());
+            Break::parse(move |name| match name {
+                "broken_at" => Some(at.clone()),
+                "broken_pid" => Some(pid.clone()),
+                "broken_by" => Some("cp 1".to_owned()),
+                _ => None,
+            })
+        };
+        assert_eq!(of("0", "0"), None);
+        let unknown = of("7", "0").map(|known| (known.time, known.by()));
+        assert_eq!(unknown, Some((7, None)));
+        let by = of("7", "12").and_then(|known| known.by());
+        assert_eq!(by.as_deref(), Some("cp 1 (12)"));
+    }
+
+    #[test]
     fn shares_are_rounded_down() {
         assert_eq!(share(0, 0), 0);
         assert_eq!(share(1, 1 << 40), 0);
@@ -253,13 +344,7 @@ mod tests {
         let mapping = |reason: &str| Mapping {
             wanted: true,
             reason: Some(reason.to_owned()),
-            bytes: 0,
-            extents: 0,
-            memory: 0,
-            epochs_begun: 0,
-            epochs_broken: 0,
-            ios_mapped: 0,
-            ios_file: 0,
+            ..Mapping::default()
         };
         assert!(
             mapping("the image is not on ext4 or xfs").obstacle().is_some()

@@ -2,6 +2,7 @@
 //! The report of a device, as text and as JSON. `docs/command.md` has the
 //! schema.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::fs::File;
@@ -12,10 +13,10 @@ use serde::Serialize;
 use crate::device::{self, Attachment, DevId, Driver};
 use crate::image::Identity;
 use crate::ioctl::Info;
-use crate::mapping::Mapping;
+use crate::mapping::{Break, Mapping};
 use crate::text::{bytes, count, printable, yes_no};
 use crate::users::Users;
-use crate::{dio, ioctl, mapping, users};
+use crate::{clock, dio, ioctl, mapping, users};
 
 /// What `list` shows about a device.
 #[derive(Debug, Serialize)]
@@ -56,6 +57,8 @@ pub struct Details {
     pub epochs_broken: Option<u64>,
     pub ios_mapped: Option<u64>,
     pub ios_file: Option<u64>,
+    pub ios_file_causes: Option<BTreeMap<String, u64>>,
+    pub last_break: Option<Break>,
     pub partitions: Vec<PartitionSummary>,
     pub users: Users,
     #[serde(skip)]
@@ -145,6 +148,8 @@ impl Details {
             epochs_broken: mapping.map(|mapping| mapping.epochs_broken),
             ios_mapped: mapping.map(|mapping| mapping.ios_mapped),
             ios_file: mapping.map(|mapping| mapping.ios_file),
+            ios_file_causes: mapping.map(|mapping| mapping.causes.clone()),
+            last_break: mapping.and_then(|mapping| mapping.last_break.clone()),
             partitions: attachment
                 .device
                 .partitions()
@@ -243,7 +248,7 @@ fn mapping_lines(attachment: &Attachment) -> Vec<(&'static str, String)> {
         None => "of the whole image".to_owned(),
     };
     let extents = count(mapping.extents, "extent");
-    vec![
+    let mut lines = vec![
         ("mapping", now),
         ("mapped", format!("{}, {share}, in {extents}", bytes(mapping.bytes))),
         ("map's memory", bytes(mapping.memory)),
@@ -254,12 +259,26 @@ fn mapping_lines(attachment: &Attachment) -> Vec<(&'static str, String)> {
                 mapping.epochs_begun, mapping.epochs_broken
             ),
         ),
-        (
-            "I/Os",
-            format!(
-                "{} mapped, {} through the file",
-                mapping.ios_mapped, mapping.ios_file
-            ),
+    ];
+    if let Some(last) = &mapping.last_break {
+        let by = last.by().map(|by| format!(" by {by}")).unwrap_or_default();
+        lines.push(("last broken", format!("{}{by}", clock::utc(last.time))));
+    }
+    lines.push((
+        "I/Os",
+        format!(
+            "{} mapped, {} through the file",
+            mapping.ios_mapped, mapping.ios_file
         ),
-    ]
+    ));
+    let causes: Vec<String> = mapping
+        .causes
+        .iter()
+        .filter(|(_, number)| **number > 0)
+        .map(|(name, number)| format!("{number} {}", mapping::cause(name)))
+        .collect();
+    if !causes.is_empty() {
+        lines.push(("by the file", causes.join(", ")));
+    }
+    lines
 }

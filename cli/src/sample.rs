@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The counters of a device at two times, and the rates between them.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -86,6 +87,8 @@ pub struct Rates {
     pub mapped_ios: Option<f64>,
     /// I/Os through the file system a second.
     pub file_ios: Option<f64>,
+    /// The same by cause; none if the driver doesn't tell.
+    pub file_ios_causes: Option<BTreeMap<String, f64>>,
     /// Epochs broken meanwhile.
     pub epochs_broken: Option<u64>,
 }
@@ -99,6 +102,13 @@ impl Rates {
     /// All bytes a second.
     pub fn bytes(&self) -> f64 {
         self.read_bytes + self.written_bytes
+    }
+
+    /// The most frequent cause of I/Os through the file system.
+    pub fn cause(&self) -> Option<&str> {
+        let causes = self.file_ios_causes.as_ref()?.iter();
+        let most = causes.max_by(|a, b| a.1.total_cmp(b.1))?;
+        (*most.1 > 0.0).then_some(most.0.as_str())
     }
 
     /// The mean time of an I/O in milliseconds.
@@ -156,6 +166,13 @@ impl Sample {
             mapped_ios: both
                 .map(|(new, old)| rate(new.ios_mapped, old.ios_mapped)),
             file_ios: both.map(|(new, old)| rate(new.ios_file, old.ios_file)),
+            file_ios_causes: both.map(|(new, old)| {
+                let rate = |(name, now): (&String, &u64)| {
+                    let then = old.causes.get(name).copied();
+                    (name.clone(), rate(*now, then.unwrap_or_default()))
+                };
+                new.causes.iter().map(rate).collect()
+            }),
             epochs_broken: both
                 .map(|(new, old)| more(new.epochs_broken, old.epochs_broken)),
         }
@@ -223,6 +240,20 @@ mod tests {
             Some(Counters { reads: read, writes: written, busy: 30 })
         );
         assert_eq!(Counters::parse("1 2 3"), None);
+    }
+
+    #[test]
+    fn the_cause_of_most() {
+        let rates = |causes: [(&str, f64); 2]| Rates {
+            file_ios_causes: Some(
+                causes.map(|(name, rate)| (name.to_owned(), rate)).into(),
+            ),
+            ..Rates::default()
+        };
+        let some = rates([("blocks", 2.0), ("epoch", 1.0)]);
+        assert_eq!(some.cause(), Some("blocks"));
+        assert_eq!(rates([("blocks", 0.0), ("epoch", 0.0)]).cause(), None);
+        assert_eq!(Rates::default().cause(), None);
     }
 
     #[test]

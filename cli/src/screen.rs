@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::cli::SortKey;
 use crate::device::Device;
+use crate::mapping::Break;
 use crate::sample::{Rates, Sample};
 use crate::size::short;
 use crate::text::{count, printable};
@@ -31,6 +32,8 @@ pub struct Row {
     /// What it did; none if it was attached meanwhile.
     #[serde(flatten)]
     pub rates: Option<Rates>,
+    /// How the last epoch that was broken ended.
+    pub last_break: Option<Break>,
     /// Its users.
     pub users: Vec<String>,
     /// The first of them, in few words.
@@ -45,7 +48,7 @@ pub struct Row {
 }
 
 /// The headings, and what each one sorts by.
-const COLUMNS: [(&str, Option<SortKey>); 13] = [
+const COLUMNS: [(&str, Option<SortKey>); 15] = [
     ("NAME", Some(SortKey::Name)),
     ("READ/s", None),
     ("WRITE/s", None),
@@ -56,15 +59,17 @@ const COLUMNS: [(&str, Option<SortKey>); 13] = [
     ("BUSY", Some(SortKey::Busy)),
     ("MAPPED", Some(SortKey::Mapped)),
     ("FILE/s", Some(SortKey::File)),
+    ("WHY", None),
     ("BROKEN", Some(SortKey::Broken)),
+    ("BY", None),
     ("USER", None),
     ("IMAGE", None),
 ];
 
 /// Which columns are numbers.
 pub const NUMBERS: [bool; COLUMNS.len()] = [
-    false, true, true, true, true, true, true, true, true, true, true, false,
-    false,
+    false, true, true, true, true, true, true, true, true, true, false, true,
+    false, false, false,
 ];
 
 /// The headings.
@@ -109,6 +114,10 @@ impl Row {
             deleted,
             mapped_percent: now.mapped(),
             rates: before.and_then(|before| now.since(before)),
+            last_break: attachment
+                .mapping
+                .as_ref()
+                .and_then(|mapping| mapping.last_break.clone()),
             users: users.list(),
             first_user: first_user(users),
             image: format!("{}{remark}", printable(image.as_os_str())),
@@ -128,7 +137,9 @@ impl Row {
         };
         let latency = rates.and_then(Rates::latency);
         let file = rates.and_then(|rates| rates.file_ios);
+        let cause = rates.and_then(Rates::cause);
         let broken = rates.and_then(|rates| rates.epochs_broken);
+        let by = self.last_break.as_ref().and_then(Break::by);
         vec![
             self.device.clone(),
             of(|rates| rates.reads),
@@ -141,7 +152,9 @@ impl Row {
             self.mapped_percent
                 .map_or_else(dash, |percent| format!("{percent}%")),
             file.map_or_else(dash, number),
+            cause.map_or_else(dash, str::to_owned),
             broken.map_or_else(dash, |broken| broken.to_string()),
+            by.unwrap_or_else(dash),
             self.first_user.clone(),
             self.image.clone(),
         ]
@@ -260,7 +273,7 @@ pub fn draw(frame: &mut Frame, rows: &[Row], view: &mut View) {
             if at + 1 == COLUMNS.len() {
                 return Constraint::Min(10);
             }
-            // Long names of users leave room for the image.
+            // Long names leave room for the image.
             let width = width(at).min(24);
             Constraint::Length(u16::try_from(width).unwrap_or(24))
         })
@@ -320,6 +333,7 @@ mod tests {
             deleted: false,
             mapped_percent: None,
             rates: None,
+            last_break: None,
             users: vec!["mounted on /b".to_owned(), "open in fio".to_owned()],
             first_user: "/b".to_owned(),
             image: "/srv/a.img".to_owned(),

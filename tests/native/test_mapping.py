@@ -34,12 +34,8 @@ FIELDS = [
     "epochs_broken",
     "ios_mapped",
     "ios_file",
-]
-# Those that are lines of loop/stat
-STAT = [
-    name
-    for name in FIELDS
-    if name not in ("mapped", "mapping", "mapped_reason")
+    "ios_file_causes",
+    "last_break",
 ]
 
 
@@ -139,22 +135,20 @@ def test_set_of_nothing(floop, image):
 
 @pytest.fixture
 def served(folder):
-    """served(DEVICE, NAME=VALUE...), for private().
+    """served(DEVICE, STAT, NAME=VALUE...), for private().
 
-    There floop serves the device, and says this.
+    There floop serves the device, and says this; STAT in loop/stat.
     """
 
-    def make(device, **attributes):
+    def make(device, stat, **attributes):
         real = f"/sys/block/{os.path.basename(device)}/loop"
         fake = folder / "said"
         fake.mkdir(exist_ok=True)
         said = {"driver": "floop", **attributes}
         for name in os.listdir(real):
             said[name] = attribute(device, f"loop/{name}")
-        numbers = [
-            f"{name} {said.pop(name)}\n" for name in STAT if name in said
-        ]
-        (fake / "stat").write_text("".join(numbers))
+        lines = [f"{name} {value}\n" for name, value in stat.items()]
+        (fake / "stat").write_text("".join(lines))
         for name, value in said.items():
             (fake / name).write_text(f"{value}\n")
         return private(f"mount --bind {fake} {real}")
@@ -162,9 +156,8 @@ def served(folder):
     return make
 
 
-MAPPED = {
-    "mapping": 1,
-    "mapped_reason": "mapped",
+MAPPED = {"mapping": 1, "mapped_reason": "mapped"}
+STAT = {
     "mapped_bytes": 786432,
     "mapped_extents": 3,
     "mapped_memory": 4096,
@@ -184,7 +177,7 @@ def column(listing, device):
 def test_words(image, floop, served):
     """What is said of an image that is mapped in part."""
     device = floop.attach(image())
-    via = served(device, **MAPPED)
+    via = served(device, STAT, **MAPPED)
     assert (
         "\nmapping:        yes\n"
         "mapped:         786432 (768 KiB), 75% of the device, in 3 extents\n"
@@ -195,11 +188,48 @@ def test_words(image, floop, served):
     assert column(run(*via, FLOOP, "list").stdout, device) == "75%"
     status = json.loads(run(*via, FLOOP, "status", "--json", device).stdout)
     assert {name: status[name] for name in FIELDS} == {
-        **MAPPED,
+        **STAT,
         "mapped": True,
         "mapping": True,
         "mapped_reason": None,
+        # A module that doesn't tell
+        "ios_file_causes": {},
+        "last_break": None,
     }
+
+
+def test_causes(image, floop, served):
+    """Why I/O went through the file system, and who broke the last epoch."""
+    device = floop.attach(image())
+    causes = {"blocks": 30, "discard": 0, "epoch": 3, "moon": 1}
+    stat = {f"ios_file_{name}": count for name, count in causes.items()}
+    broken = {"broken_at": 1764038400, "broken_pid": 12, "broken_by": "a b"}
+    via = served(device, {**STAT, **stat, **broken}, **MAPPED)
+    assert (
+        "\nepochs:         2 begun, 1 broken\n"
+        "last broken:    2025-11-25T02:40:00Z by a b (12)\n"
+        "I/Os:           1200 mapped, 34 through the file\n"
+        "by the file:    30 to blocks that aren't mapped, 3 while not mapped, "
+        "1 moon\n"
+    ) in run(*via, FLOOP, "status", device).stdout
+    status = json.loads(run(*via, FLOOP, "status", "--json", device).stdout)
+    assert status["ios_file_causes"] == causes
+    by = {"time": 1764038400, "pid": 12, "command": "a b"}
+    assert status["last_break"] == by
+
+
+def test_nobody_known(image, floop, served):
+    """The epoch was broken, and the module doesn't know by whom."""
+    device = floop.attach(image())
+    broken = {"broken_at": 1764038400, "broken_pid": 0, "broken_by": ""}
+    via = served(device, {**STAT, **broken}, **MAPPED)
+    assert (
+        "\nlast broken:    2025-11-25T02:40:00Z\n"
+        in run(*via, FLOOP, "status", device).stdout
+    )
+    status = json.loads(run(*via, FLOOP, "status", "--json", device).stdout)
+    by = {"time": 1764038400, "pid": None, "command": None}
+    assert status["last_break"] == by
 
 
 @pytest.mark.parametrize(
@@ -208,7 +238,7 @@ def test_words(image, floop, served):
 def test_how_much(image, floop, served, size, says):
     """What is not all is not called all."""
     device = floop.attach(image())
-    via = served(device, **{**MAPPED, "mapped_bytes": size})
+    via = served(device, {**STAT, "mapped_bytes": size}, **MAPPED)
     assert column(run(*via, FLOOP, "list").stdout, device) == says
 
 
@@ -218,7 +248,7 @@ def test_part_of_an_image(image, floop, served):
     Then it is not known how much of that is mapped.
     """
     device = floop.attach("--offset", "4096", image())
-    via = served(device, **MAPPED)
+    via = served(device, STAT, **MAPPED)
     assert column(run(*via, FLOOP, "list").stdout, device) == "yes"
     text = run(*via, FLOOP, "status", device).stdout
     assert (
@@ -231,7 +261,8 @@ def test_words_why_not(image, floop, served):
     """What is said of an image that is not mapped, in words and in JSON."""
     why = "someone else has the image open"
     device = floop.attach(image())
-    via = served(device, **{**MAPPED, "mapped_reason": why, "mapped_bytes": 0})
+    said = {**MAPPED, "mapped_reason": why}
+    via = served(device, {**STAT, "mapped_bytes": 0}, **said)
     assert (
         f"\nmapping:        no: {why}\n"
         in run(*via, FLOOP, "status", device).stdout
@@ -244,7 +275,7 @@ def test_words_why_not(image, floop, served):
 def test_set(floop, image, folder, served):
     """set writes what was asked for."""
     device = floop.attach(image())
-    via = served(device, **{**MAPPED, "mapping": 0})
+    via = served(device, STAT, **{**MAPPED, "mapping": 0})
     assert run(*via, FLOOP, "set", "--mapping", "on", device).stdout == ""
     assert (folder / "said/mapping").read_text() == "1\n"
     run(*via, FLOOP, "set", "--mapping", "off", device)
@@ -259,7 +290,8 @@ def test_set_on_what_never_is(floop, image, folder, served, before):
     """
     device = floop.attach(image())
     why = "the image is not on ext4 or xfs"
-    via = served(device, **{**MAPPED, "mapping": before, "mapped_reason": why})
+    said = {"mapping": before, "mapped_reason": why}
+    via = served(device, STAT, **said)
     complaint = floop.refused(
         UNSUITABLE, "set", "--mapping", "on", device, via=via
     )
@@ -276,7 +308,7 @@ def test_set_on_what_may_be(floop, image, served):
     That is so for a reason that this command has never heard of, too.
     """
     device = floop.attach(image())
-    via = served(device, **{**MAPPED, "mapped_reason": "the moon is full"})
+    via = served(device, STAT, mapping=1, mapped_reason="the moon is full")
     result = run(*via, FLOOP, "set", "--mapping", "on", device)
     assert result.stderr == (
         f"floop: warning: {device}: is not mapped yet: the moon is full; "
@@ -290,7 +322,7 @@ def test_module_that_does_not_map(floop, image, served):
     That is said, off is fine, on is an error.
     """
     device = floop.attach(image())
-    via = served(device)
+    via = served(device, {})
     text = run(*via, FLOOP, "status", device).stdout
     assert "\nmapping:        not with this version of floop\n" in text
     assert run(*via, FLOOP, "set", "--mapping", "off", device).stderr == ""

@@ -18,6 +18,7 @@ use serde::Serialize;
 
 use crate::device::{self, Attachment, Device};
 use crate::error::{Error, Exit, Result, reason};
+use crate::mapping::Break;
 use crate::text::printable;
 use crate::{cli, clock, signals};
 
@@ -40,6 +41,8 @@ struct Event {
     count: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_break: Option<Break>,
 }
 
 impl Event {
@@ -52,6 +55,7 @@ impl Event {
             size: None,
             count: None,
             reason: None,
+            last_break: None,
         }
     }
 
@@ -67,6 +71,9 @@ impl Event {
         }
         if let Some(count) = self.count {
             let _ = write!(line, " count={count}");
+        }
+        if let Some(by) = self.last_break.as_ref().and_then(Break::by) {
+            let _ = write!(line, " by {by}");
         }
         if let Some(reason) = &self.reason {
             let _ = write!(line, " ({reason})");
@@ -267,11 +274,16 @@ fn changes(old: &State, new: &State, events: &mut Vec<Event>) {
         event.size = Some(attachment.size);
         events.push(event);
     }
+    let mapping = attachment.mapping.as_ref();
+    let last_break = mapping.and_then(|mapping| mapping.last_break.as_ref());
     let mut counted = |name, then: u64, now: u64, reason: Option<String>| {
         if now > then {
             let mut event = Event::new(name, attachment);
             event.count = Some(now - then);
             event.reason = reason;
+            if name == "epoch-broken" {
+                event.last_break = last_break.cloned();
+            }
             events.push(event);
         }
     };

@@ -29,6 +29,11 @@ reason_is() {
 	[ "$(attr "$1" loop/mapped_reason)" = "$2" ]
 }
 
+sum_of_causes() {
+	python3 -c 'import json, sys
+print(sum(json.load(sys.stdin)["ios_file_causes"].values()))'
+}
+
 # agrees DEVICE - status --json and sysfs agree, while nobody does I/O
 # to it
 agrees() {
@@ -40,6 +45,8 @@ agrees() {
 		is "$name" "$(fields "$name" <"$WORK/status")" \
 			"$(loop_stat "$1" "$name")"
 	done
+	is "the sum of ios_file_causes" "$(sum_of_causes <"$WORK/status")" \
+		"$(loop_stat "$1" ios_file)"
 	is "mapping" "$(fields mapping <"$WORK/status")" \
 		"$([ "$(attr "$1" loop/mapping)" = 1 ] && echo true ||
 		echo false)"
@@ -89,6 +96,10 @@ mapping:        no: $someone_else
 epochs:         $epochs
 *"
 	is "it was broken" "$(($(status "$1" epochs_broken) > broken))" 1
+	is "by us" "$(status "$1" pid)" $$
+	matches "to people" "$("$FLOOP" status "$1")" "*
+last broken:    20*Z by $(</proc/$$/comm) ($$)
+*"
 }
 
 exercise() {
