@@ -11,6 +11,12 @@
 programs loopdev pattern
 
 begin_tracing
+mkdir "$tracing/instances/file"
+later rmdir "$tracing/instances/file"
+writes=$tracing/instances/file/events/floop/floop_io_file
+# REQ_OP_* that write, discards and flushes too, are odd
+echo 'opf & 1' >"$writes/filter"
+echo 1 >"$writes/enable"
 # This counts I/Os, and udev reads a device that was written to. dmsetup makes
 # links with its help
 carve "$(the_disk 1)" below 0 700
@@ -30,6 +36,15 @@ reached() {
 	[ "$n" -gt 0 ] ||
 		fail "$what: not on the disk: $(tail -n 5 "$tracing/trace")"
 	echo "ok: $what: $n on the disk"
+}
+
+# by_file - writes, discards and flushes through the file system so far
+by_file() {
+	grep -c floop_io_file: "$tracing/instances/file/trace" || true
+}
+
+more_by_file() {
+	[ "$(by_file)" -gt "$1" ]
 }
 
 # flushes_take MILLISECONDS - on the disk of the file system
@@ -54,53 +69,53 @@ for fs in ext4 xfs; do
 	dev=$(attach "$MNT/image")
 	wait_mapped "$dev" 12
 	pattern write -d -q -s 2 "$dev" 1M
-	file=$(ios "$dev" file)
+	file=$(by_file)
 	reached "$fs: fsync" "F" pattern write -d -q -s 2 "$dev" 1M
 	reached "$fs: O_DSYNC" "(WF|F)" pattern write -d -a -n -q -b 64k \
 		-s 3 "$dev" 1M
 	reached "$fs: of the page cache" "F" pattern write -q -s 4 "$dev" 1M
 	is "$fs: of that through the file system" \
-		"$(($(ios "$dev" file) - file))" 0
+		"$(($(by_file) - file))" 0
 
 	# Into a hole
-	file=$(ios "$dev" file)
+	file=$(by_file)
 	reached "$fs: fsync of what was a hole" "(WF|F)" pattern write -d -q \
 		-b 64k -s 5 -o 8M "$dev" 64k
 	is "$fs: of that through the file system" \
-		"$(($(ios "$dev" file) - file))" 2
+		"$(($(by_file) - file))" 2
 	wait_mapped "$dev" 12
-	file=$(ios "$dev" file)
+	file=$(by_file)
 	reached "$fs: fsync after that" "F" pattern write -d -q -s 6 "$dev" 1M
 	is "$fs: of that through the file system" \
-		"$(($(ios "$dev" file) - file))" 0
+		"$(($(by_file) - file))" 0
 
 	# A write during a flush is covered by the next one
 	flushes_take 2000
 	check "$fs: into a hole" \
 		pattern write -d -n -q -b 64k -s 7 -o 9M "$dev" 64k
-	file=$(ios "$dev" file)
+	file=$(by_file)
 	sync "$dev" &
 	flusher=$!
-	wait_until 20 more_ios "$dev" file "$file"
+	wait_until 20 more_by_file "$file"
 	sleep 0.5
 	check "$fs: into a hole meanwhile" \
 		pattern write -d -n -q -b 64k -s 8 -o 10M "$dev" 64k
 	wait "$flusher" || fail "$fs: fsync"
 	flushes_take 0
 	wait_mapped "$dev" 12
-	file=$(ios "$dev" file)
+	file=$(by_file)
 	sync "$dev"
 	is "$fs: of the fsync after that through the file system" \
-		"$(($(ios "$dev" file) - file))" 1
+		"$(($(by_file) - file))" 1
 
 	# The disk's flush doesn't make changes of the file's blocks durable
 	for zeroes in "" -z; do
-		file=$(ios "$dev" file)
+		file=$(by_file)
 		check "$fs: blkdiscard $zeroes" \
 			blkdiscard -f $zeroes -o 8M -l 64k "$dev"
 		reached "$fs: fsync after that" "(WF|F)" sync "$dev"
 		is "$fs: of both through the file system" \
-			"$(($(ios "$dev" file) - file))" 2
+			"$(($(by_file) - file))" 2
 	done
 	is "$fs: counted as discards" "$(ios "$dev" file_discard)" 2
 	detach "$dev"
