@@ -7,7 +7,8 @@ A bug is a patch, NAME.patch, whose head says in three lines what it is:
   Bug: the mend that it takes out, or the mistake that it makes
   Harm: what it would do to a user
   By: the cases that should notice it, likeliest first, as guard/hang,
-      guard/hang:lts or guard/hang:debug; native/test_show; model:SETTING
+      guard/hang:lts, guard/hang:debug or guard/hang:drop-in;
+      native/test_show; model:SETTING
 
 or, instead of By, "Unnoticed: " and the reason why no test can.
 
@@ -230,10 +231,13 @@ def plant(folder, bug):
         shutil.copy2(PROJECT / "cli/target/release/floop", made)
 
 
-def machine_for(path, kernel):
-    """The options for a case to run once, on a machine that it can run on."""
+def machine_for(path, where):
+    """The options for a case to run once, on a machine that it can run on.
+
+    where is a kernel or a mode, or empty.
+    """
     headers = read_headers(path)
-    if kernel == "debug" or headers["debug"] == "only":
+    if where == "debug" or headers["debug"] == "only":
         if headers["debug"] == "no" or headers["init"]:
             raise Failure(f"{path.stem} doesn't run on the debug kernel")
         return ["--debug-kernel"]
@@ -247,16 +251,16 @@ def machine_for(path, kernel):
     ] or pairs
     # The stable kernel rather than the other; side by side rather than in
     # loop's place.
-    for where in usual, pairs:
+    for machines in usual, pairs:
         fits = sorted(
             (k != "stable", m != "side-by-side", k, m)
-            for k, m in where
-            if m != "in-tree" and kernel in ("", k)
+            for k, m in machines
+            if m != "in-tree" and where in ("", k, m)
         )
         if fits:
             options = ["--kernel", fits[0][2], "--mode", fits[0][3]]
-            return options + (["--everywhere"] if where is pairs else [])
-    raise Failure(f"{path.stem} doesn't run on {kernel or 'any kernel'}")
+            return options + (["--everywhere"] if machines is pairs else [])
+    raise Failure(f"{path.stem} doesn't run on {where or 'any kernel'}")
 
 
 def pytest_in(folder, arguments, log):
