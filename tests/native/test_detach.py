@@ -294,6 +294,28 @@ def test_unused(floop, image, folder):
     floop("detach", above)
 
 
+def test_unused_but_claimed(floop, image, folder):
+    """--unused leaves a device alone whose file system nothing tells of.
+
+    Such is one that was unmounted lazily and has no folder in /sys/fs, as
+    squashfs.
+    """
+    device = floop.attach(image(8 << 20))
+    run("mkfs.ext4", "-q", "-F", device)
+    mount = folder / "mount"
+    mount.mkdir()
+    run("mount", device, mount)
+    seen = private(only_sysfs_of([device]) + "mount -t tmpfs none /sys/fs\n")
+    with open(mount / "file", "w"):
+        run("umount", "--lazy", mount)
+        status = run(*seen, FLOOP, "status", device, "--json").stdout
+        users = json.loads(status)["users"]
+        unused = [*seen, FLOOP, "detach", "--unused", "--dry-run", "--json"]
+        would = json.loads(run(*unused).stdout)["devices"]
+    assert not any(users.values())
+    assert would == []
+
+
 def test_deleted(floop, image):
     """--deleted detaches what has no image any more, if nobody uses it."""
     idle, opened, kept = devices = [
