@@ -15,6 +15,7 @@
 #include "image.h"
 #include "io.h"
 #include "lane.h"
+#include "rules.h"
 #include "trace.h"
 
 /*
@@ -122,6 +123,8 @@ static struct merged *merged_alloc(struct llist_node *parts, unsigned int nr)
 	struct floop_io *io;
 	struct merged *merged;
 
+	if (floop_window_is_open(FLOOP_WINDOW_MERGE))
+		return NULL;
 	merged = kmalloc(struct_size(merged, vecs, nr),
 			 GFP_NOWAIT | __GFP_NOWARN);
 	if (!merged)

@@ -66,6 +66,7 @@ enum floop_rule {
  * @FLOOP_WINDOW_STOP: the guard is about to be off, its lease is dropped
  * @FLOOP_WINDOW_LAYOUTS: no wait: the kernel is treated as one without
  *	CONFIG_EXPORTFS_BLOCK_OPS
+ * @FLOOP_WINDOW_MERGE: no wait: there is no memory to merge writes
  */
 enum floop_window {
 	FLOOP_WINDOW_RESUME,
@@ -83,6 +84,7 @@ enum floop_window {
 	FLOOP_WINDOW_PASSES,
 	FLOOP_WINDOW_STOP,
 	FLOOP_WINDOW_LAYOUTS,
+	FLOOP_WINDOW_MERGE,
 };
 
 #ifdef FLOOP_DEBUG
