@@ -16,7 +16,8 @@ lts | stable) series=$name kind=debug ;;
 race | coverage) series=stable kind=$name ;;
 *) die "$name: not lts, stable, race or coverage" ;;
 esac
-configs=("$PROJECT"/machine/configs/{"$kind",test}.config)
+# The last one counts.
+configs=("$PROJECT"/machine/configs/{test,"$kind"}.config)
 source=$BUILD/builds/$series
 out=$BUILD/debug-kernel/$name
 tree=$out/linux
