@@ -2,22 +2,27 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """List the branches of the mapped path and of the file path that no test takes.
 
-Usage: coverage.py RESULTS
+Usage: coverage.py [--all] RESULTS
 
-RESULTS is the folder of a run of the tests on the coverage kernel (`make
+RESULTS is a folder with results of the tests on the coverage kernel (`make
 coverage`), where each machine has left gcov's counts. A branch that no machine
 has taken is a fault, and is printed with its line, unless tests/coverage.toml
 has a reason for it. A reason for a line that is gone, or whose branches have
-all been taken, is a fault as well.
+all been taken, is a fault as well. --all prints the missed branches that have
+a reason, too.
 
 A line is known by its function and its text, as line numbers change with every
-edit. A branch counts as taken if any build (floop.ko, the debug build)
-has taken it.
+edit. The branches are those of floop.ko. The debug build has the same ones, and
+then those of its broken rules and its windows, so what it has taken counts,
+too, and the rest doesn't.
 """
 
+import argparse
 import collections
 import json
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -27,20 +32,27 @@ REASONS = PROJECT / "tests" / "coverage.toml"
 LIB = PROJECT / "machine" / "machine.sh"
 
 
-def gcov(counts, notes, scratch):
-    """gcov's report on one object; gcov is that of the module's compiler."""
-    scratch.mkdir(parents=True, exist_ok=True)
-    for file in (counts, notes):
-        (scratch / file.name).write_bytes(file.read_bytes())
-    in_root = '. "$0"; in_root gcov -j -t -b "$1"'
+def gcov(counts, scratch):
+    """gcov's reports on the objects of one folder, of one machine.
+
+    gcov is that of the module's compiler.
+    """
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
+    for gcda, notes in counts:
+        for file in (gcda, notes):
+            (scratch / file.name).write_bytes(file.read_bytes())
+    files = [scratch / gcda.name for gcda, _ in counts]
+    in_root = '. "$0"; in_root gcov -j -t -b "$@"'
     done = subprocess.run(
-        ["bash", "-c", in_root, LIB, scratch / counts.name],
+        ["bash", "-c", in_root, LIB, *files],
         capture_output=True,
         text=True,
         check=False,
     )
-    if done.returncode:
-        sys.exit(f"coverage.py: gcov {counts}: {done.stderr.strip()}")
+    # It only says so if the counts are another build's.
+    if done.returncode or done.stderr:
+        sys.exit(f"coverage.py: gcov: {done.stderr.strip()}")
     return [
         json.loads(line)
         for line in done.stdout.splitlines()
@@ -52,103 +64,145 @@ class Line:
     def __init__(self, file, number, function):
         self.file = file
         self.number = number
-        self.function = function
         text = (PROJECT / "kernel" / file).read_text().splitlines()
         self.text = text[number - 1].strip()
+        self.key = (file, function, self.text)
         self.branches = []
 
     def add(self, counts):
-        # The same line may have fewer branches in another build.
-        while len(self.branches) < len(counts):
-            self.branches.append(0)
-        for n, count in enumerate(counts):
-            self.branches[n] += count
-
-    @property
-    def key(self):
-        return self.file, self.function, self.text
+        if not self.branches:
+            self.branches = [0] * len(counts)
+        self.branches = [
+            a + b for a, b in zip(self.branches, counts, strict=False)
+        ]
 
     @property
     def missed(self):
         return self.branches.count(0)
 
 
-def read_counts(results, files):
-    """The lines with branches, by file and number."""
-    lines = {}
-    scratch = PROJECT / "build" / "coverage"
-    for number, counts in enumerate(
-        sorted(results.glob("*/coverage-*/**/*.gcda"))
-    ):
-        file = f"{counts.stem}.c"
-        if file not in files:
+def objects(results, files):
+    """The counts of these files: lists of (counts, notes), a machine each."""
+    for folder in sorted(results.glob("**/coverage-*")):
+        if not re.fullmatch(r"coverage-\d+", folder.name):
             continue
-        # Its path below coverage-N is the one where it was built.
-        at = counts.relative_to(results).parts[2:]
-        notes = pathlib.Path("/", *at).with_suffix(".gcno")
-        for report in gcov(counts, notes, scratch / str(number)):
+        found = collections.defaultdict(list)
+        for gcda in sorted(folder.rglob("*.gcda")):
+            if f"{gcda.stem}.c" in files:
+                # Its path below the folder is the one where it was built.
+                notes = pathlib.Path("/", gcda.relative_to(folder))
+                found[notes.parent].append((gcda, notes.with_suffix(".gcno")))
+        for build, counts in found.items():
+            yield build.name == "debug", counts
+
+
+def read_counts(results, files):
+    """The lines with branches: of floop.ko, and of its debug build."""
+    builds = {False: {}, True: {}}
+    scratch = PROJECT / "build" / "coverage"
+    for debug, counts in objects(results, files):
+        lines = builds[debug]
+        for report in gcov(counts, scratch):
             for source in report["files"]:
-                if pathlib.Path(source["file"]).name != file:
+                file = pathlib.Path(source["file"]).name
+                if file not in files:
                     continue
                 for line in source["lines"]:
                     if not line["branches"]:
                         continue
-                    where = (file, line["line_number"])
+                    where = (
+                        file,
+                        line["line_number"],
+                        line.get("function_name", "?"),
+                    )
                     if where not in lines:
-                        lines[where] = Line(
-                            *where, line.get("function_name", "?")
-                        )
+                        lines[where] = Line(*where)
                     lines[where].add(
                         [branch["count"] for branch in line["branches"]]
                     )
-    return lines
+    lines, debug = builds[False], builds[True]
+    for where in lines.keys() & debug.keys():
+        lines[where].add(debug[where].branches)
+    return [lines[where] for where in sorted(lines)]
+
+
+class Reasons:
+    """tests/coverage.toml."""
+
+    def __init__(self):
+        with REASONS.open("rb") as f:
+            told = tomllib.load(f)
+        self.files = told["files"]
+        for file in self.files:
+            if not (PROJECT / "kernel" / file).exists():
+                sys.exit(f"coverage.py: {REASONS.name}: no kernel/{file}")
+        self.macros = {m["name"]: m for m in told.get("macros", [])}
+        self.unused_macros = set(self.macros)
+        self.lines = collections.Counter()
+        self.may_be_taken = set()
+        for entry in told.get("unreached", []):
+            for text in entry["lines"]:
+                key = entry["file"], entry["function"], text
+                self.lines[key] += 1
+                if entry.get("by_chance"):
+                    self.may_be_taken.add(key)
+
+    def of_macros(self, line):
+        """How many of its missed branches the kernel's macros have."""
+        used = [m for m in self.macros if re.search(rf"\b{m}\(", line.text)]
+        if line.missed:
+            self.unused_macros -= set(used)
+        return min(line.missed, sum(self.macros[m]["branches"] for m in used))
 
 
 def main():
-    if len(sys.argv) != 2:
-        sys.exit("usage: coverage.py RESULTS")
-    with REASONS.open("rb") as f:
-        told = tomllib.load(f)
-    files = told["files"]
-    for file in files:
-        if not (PROJECT / "kernel" / file).exists():
-            sys.exit(f"coverage.py: {REASONS.name}: kernel/{file} isn't there")
-    reasons = {}
-    for entry in told.get("unreached", []):
-        for text in entry["lines"]:
-            reasons[entry["file"], entry["function"], text] = entry["why"]
-    lines = read_counts(pathlib.Path(sys.argv[1]).resolve(), files)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("results", type=pathlib.Path)
+    arguments = parser.parse_args()
+    reasons = Reasons()
+    lines = read_counts(arguments.results.resolve(), reasons.files)
     if not lines:
         sys.exit(
-            f"coverage.py: {sys.argv[1]} has no counts:"
+            f"coverage.py: {arguments.results} has no counts:"
             " was that the coverage kernel?"
         )
 
-    total, missed, faults = collections.Counter(), collections.Counter(), 0
-    excused = set()
-    for _, line in sorted(lines.items()):
-        total[line.file] += len(line.branches)
-        missed[line.file] += line.missed
-        if not line.missed:
-            continue
-        if line.key in reasons:
-            excused.add(line.key)
-            continue
+    columns = ("branches", "macros", "taken", "reasons")
+    table = {file: dict.fromkeys(columns, 0) for file in reasons.files}
+    faults = 0
+    left = reasons.lines.copy()
+    for line in lines:
+        row = table[line.file]
+        of_macros = reasons.of_macros(line)
+        missed = line.missed - of_macros
+        told = min(missed, left[line.key])
+        left[line.key] -= told
+        row["branches"] += len(line.branches)
+        row["taken"] += len(line.branches) - line.missed
+        row["macros"] += of_macros
+        row["reasons"] += told
+        faults += missed - told
+        if missed - told or (missed and arguments.all):
+            print(
+                f"kernel/{line.file}:{line.number}: {line.key[1]}():"
+                f" {missed} of {len(line.branches)} branches never taken"
+                f"{' (reason known)' if missed == told else ''}:"
+                f" {line.text} {line.branches if arguments.all else ''}"
+            )
+    for key, n in sorted(left.items()):
+        if n and key not in reasons.may_be_taken:
+            faults += n
+            where = "{}: {}(): {!r}".format(*key)
+            print(f"{where}: {n} reasons too many: no such branch was missed")
+    for name in sorted(reasons.unused_macros):
         faults += 1
-        print(
-            f"kernel/{line.file}:{line.number}: {line.function}():"
-            f" {line.missed} of {len(line.branches)} branches never taken:"
-            f" {line.text}"
-        )
-    for key in sorted(reasons.keys() - excused):
-        faults += 1
-        where = "{}: {}(): {!r}".format(*key)
-        print(f"{where}: has a reason, but no branch that was missed")
-    print(f"\n{'file':<12} {'branches':>8} {'taken':>8} {'%':>6}")
-    for file in files:
-        taken = total[file] - missed[file]
-        share = 100 * taken / max(total[file], 1)
-        print(f"{file:<12} {total[file]:>8} {taken:>8} {share:>6.1f}")
+        print(f"macro {name}: no line with a missed branch has it")
+
+    total = {c: sum(row[c] for row in table.values()) for c in columns}
+    print("\n" + f"{'file':<12}" + "".join(f"{c:>10}" for c in columns))
+    for file, row in (*table.items(), ("all", total)):
+        print(f"{file:<12}" + "".join(f"{row[c]:>10}" for c in columns))
     sys.exit(1 if faults else 0)
 
 
