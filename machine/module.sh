@@ -57,10 +57,14 @@ copy()
 
 # For the coverage kernel. gcov tells a branch by its line: a function that is
 # inlined before gcov counts would have its branches at its callers' lines, and
-# those of the kernel's headers at ours.
+# those of the kernel's headers at ours. Most branches aren't counted, but
+# computed from others' counts, so none of these may be lost.
 counted=()
 case $kver in
-*-coverage) counted=(GCOV_PROFILE=y KCFLAGS=-fno-early-inlining) ;;
+*-coverage)
+	counted=(GCOV_PROFILE=y
+		KCFLAGS="-fno-early-inlining -fprofile-update=atomic")
+	;;
 esac
 
 build()

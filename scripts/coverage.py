@@ -150,8 +150,7 @@ class Reasons:
     def of_macros(self, line):
         """How many of its missed branches the kernel's macros have."""
         used = [m for m in self.macros if re.search(rf"\b{m}\(", line.text)]
-        if line.missed:
-            self.unused_macros -= set(used)
+        self.unused_macros -= set(used)
         return min(line.missed, sum(self.macros[m]["branches"] for m in used))
 
 
@@ -187,8 +186,7 @@ def main():
             print(
                 f"kernel/{line.file}:{line.number}: {line.key[1]}():"
                 f" {missed} of {len(line.branches)} branches never taken"
-                f"{' (reason known)' if missed == told else ''}:"
-                f" {line.text} {line.branches if arguments.all else ''}"
+                f"{' (reason known)' if missed == told else ''}: {line.text}"
             )
     for key, n in sorted(left.items()):
         if n and key not in reasons.may_be_taken:
@@ -197,7 +195,7 @@ def main():
             print(f"{where}: {n} reasons too many: no such branch was missed")
     for name in sorted(reasons.unused_macros):
         faults += 1
-        print(f"macro {name}: no line with a missed branch has it")
+        print(f"macro {name}: no line with branches has it")
 
     total = {c: sum(row[c] for row in table.values()) for c in columns}
     print("\n" + f"{'file':<12}" + "".join(f"{c:>10}" for c in columns))
