@@ -14,6 +14,9 @@ for fs in ext4 xfs; do
 	is "$fs: why not" "$(attr "$dev" loop/mapped_reason)" mapped
 	[ "$(loop_stat "$dev" mapped_extents)" -gt 0 ] || fail "no extents"
 	goes_mapped "$fs: reads" "$dev"
+	echo 0 >"/sys/block/${dev#/dev/}/queue/iostats"
+	goes_mapped "$fs: reads without statistics" "$dev"
+	echo 1 >"/sys/block/${dev#/dev/}/queue/iostats"
 	check "$fs: what it reads" pattern check -d -q -s 1 "$dev" 17M
 	file=$(ios "$dev" file)
 	mapped=$(ios "$dev" mapped)
