@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: A block device as the image is mapped as one extent, at an offset too.
 #   Flushes and discards reach it. Readers and writers of its own node see the
-#   same data.
+#   same data. Without memory for a map it is not mapped.
 # modes: side-by-side
 # machines: lts-side-by-side
 # timeout: 400
@@ -46,3 +46,12 @@ refused "beyond the limit" "*" dd if=/dev/zero of="$dev" \
 	bs=4k seek=2048 count=1 oflag=direct
 detach "$dev"
 check "the rest of the disk" pattern check -d -q -s 4 -o 32M "$disk" 1M
+
+# One extent is too much for a map without memory.
+memory=/sys/module/$MODULE/parameters/map_memory
+later sh -c "echo 64 >$memory"
+echo 0 >"$memory"
+fs="no memory"
+dev=$(attach "$disk")
+not_mapped "no memory for the map"
+detach "$dev"

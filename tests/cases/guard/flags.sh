@@ -34,6 +34,9 @@ for fs in ext4 xfs; do
 		udevadm settle
 		mapped=$(ios "$dev" mapped)
 		check "$fs: +$flag by path" other flags "$MNT/image" "+$flag"
+		is "$fs: +$flag: why it is not mapped" \
+			"$(attr "$dev" loop/mapped_reason)" \
+			"the file needs its file system for every I/O"
 		writes_on
 		is "$fs: +$flag: I/O that was mapped" \
 			$(($(ios "$dev" mapped) - mapped)) 0
