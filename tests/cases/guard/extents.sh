@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: An image of very many extents is mapped as a whole within the bound on
 #   memory. With a smaller bound as much is mapped as fits, and the rest goes
-#   through the file system. By hand, EXTENTS=500000 has that many (and needs a
-#   disk of 5G).
+#   through the file system, after a discard, too. By hand, EXTENTS=500000 has
+#   that many (and needs a disk of 5G).
 # modes: side-by-side
 # machines: stable-side-by-side
 # timeout: 900
@@ -85,6 +85,15 @@ check "$fs: what the device holds with less memory" \
 	pattern check -q -d -b 4k -k 8k "$dev" $((extents * 8192))
 [ "$(ios "$dev" file)" -ge $((was + extents - count)) ] ||
 	fail "$fs: I/O to unmapped extents bypassed the file system"
+# The epoch after a discard leaves the full map as it is.
+check "$fs: a discard" blkdiscard -l 64k "$dev"
+wait_until 20 mapped "$dev"
+wait_until 20 stands
+is "$fs: extents mapped after a discard" "$(loop_stat "$dev" mapped_extents)" \
+	$((count - 8))
+check "$fs: what was discarded" cmp -n 64K "$dev" /dev/zero
+check "$fs: what is behind it" \
+	pattern check -q -d -b 4k -k 8k -s 1 -o 64k "$dev" 1M
 detach "$dev"
 echo 64 >"$memory"
 unmount "$MNT"
