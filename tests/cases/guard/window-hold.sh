@@ -3,12 +3,12 @@
 # shows: The image's owner calls XFS_IOC_SWAPEXT with a descriptor that it
 #   opened while xfs_scrub looked at the image. While a mapped write is on its
 #   way to the disk no blocks are exchanged, and the write lands in no other
-#   file.
+#   file, whether or not files can share blocks.
 # kernels: stable
 # modes: side-by-side
 # cpus: 2
 # module: debug
-# timeout: 400
+# timeout: 800
 . tests/lib/guard.sh
 load_debug
 programs loopdev pattern exchange
@@ -44,39 +44,45 @@ attempt() {
 	return 1
 }
 
-fs=xfs
-begin_tight_xfs
-written "$MNT/image" 4M 1
-written "$MNT/donor" 4M 2
-chown 1000 "$MNT/image" "$MNT/donor"
-sync
-fill_up 2
-coproc SCRUB { exchange scrub "$MNT/image"; }
-scrub=$SCRUB_PID
-later stop_writes "$scrub"
-exec 7>&"${SCRUB[1]}"
-read -r -u "${SCRUB[0]}" said
-is "xfs_scrub" "$said" looking
-dev=$(attach "$MNT/image")
+# with_reflink 0|1
+with_reflink() {
+	local i early=no held=0 scrub said
+	begin_tight_xfs "$1"
+	written "$MNT/image" 4M 1
+	written "$MNT/donor" 4M 2
+	chown 1000 "$MNT/image" "$MNT/donor"
+	sync
+	fill_up 2
+	coproc SCRUB { exchange scrub "$MNT/image"; }
+	scrub=$SCRUB_PID
+	later stop_writes "$scrub"
+	exec 7>&"${SCRUB[1]}"
+	read -r -u "${SCRUB[0]}" said
+	is "xfs_scrub" "$said" looking
+	dev=$(attach "$MNT/image")
 
-early=no held=0
-for ((i = 1; i <= 100 && held < 1; i++)); do
-	if attempt; then
-		early=yes
-		break
+	for ((i = 1; i <= 100 && held < 1; i++)); do
+		if attempt; then
+			early=yes
+			break
+		fi
+	done
+	[ $held -gt 0 ] || fail "xfs_scrub never had the lock"
+	if [ $early = yes ]; then
+		rm "$MNT/donor"
+		others_file 4
+		window 0
+		wait "$writer" || fail "the write"
+		others_file_is_right "written late"
 	fi
-done
-[ $held -gt 0 ] || fail "xfs_scrub never had the lock"
-if [ $early = yes ]; then
-	rm "$MNT/donor"
-	others_file 4
-	window 0
-	wait "$writer" || fail "the write"
-	others_file_is_right "written late"
-fi
-is "exchanged with a write on its way" $early no
-eval "exec ${SCRUB[1]}>&-"
-exec 7>&-
-wait "$scrub" || true
-detach "$dev"
-end_fs
+	is "exchanged with a write on its way" $early no
+	eval "exec ${SCRUB[1]}>&-"
+	exec 7>&-
+	wait "$scrub" || true
+	detach "$dev"
+	end_fs
+}
+
+fs=xfs
+with_reflink 1
+with_reflink 0
