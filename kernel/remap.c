@@ -373,6 +373,14 @@ static void remap_submit(struct floop_image *image, struct bio *bio,
 	submit_bio_noacct(bio);
 }
 
+/* Out of line: the mapped path stays short. */
+static noinline enum floop_cause not_mapped(struct floop_guard *guard,
+					    enum floop_cause cause)
+{
+	percpu_ref_put(&guard->users);
+	return cause;
+}
+
 /**
  * floop_remap() - send a bio to the disk, if it is mapped
  * @image: the image
@@ -386,7 +394,6 @@ enum floop_cause floop_remap(struct floop_image *image, struct bio **bio)
 {
 	struct floop_guard *guard = &image->guard;
 	blk_opf_t opf = (*bio)->bi_opf;
-	enum floop_cause cause;
 	struct remap *remap;
 	sector_t disk;
 
@@ -397,51 +404,40 @@ enum floop_cause floop_remap(struct floop_image *image, struct bio **bio)
 	if (unlikely(floop_guard_flags_changed(guard)) ||
 	    unlikely(floop_guard_has_pages(guard))) {
 		floop_guard_doubt(image);
-		cause = FLOOP_CAUSE_CACHE;
-		goto unmapped;
+		return not_mapped(guard, FLOOP_CAUSE_CACHE);
 	}
 	/* An fsync has to cover the writes through the file system. */
 	if ((opf & REQ_PREFLUSH) && READ_ONCE(image->sync) != FLOOP_SYNCED &&
-	    floop_rule_holds(FLOOP_RULE_FLUSH)) {
-		cause = FLOOP_CAUSE_FLUSH;
-		goto unmapped;
-	}
+	    floop_rule_holds(FLOOP_RULE_FLUSH))
+		return not_mapped(guard, FLOOP_CAUSE_FLUSH);
 	if (((opf & REQ_NOWAIT) && !bdev_nowait(guard->disk)) ||
 	    (op_is_write(opf) && image->is_bdev && bio_sectors(*bio) &&
-	     unlikely(disk_refuses(image)))) {
-		cause = FLOOP_CAUSE_DISK;
-		goto unmapped;
-	}
-	if (unlikely(guard->gap_mask) && has_gap(image, *bio)) {
-		cause = FLOOP_CAUSE_ALIGNMENT;
-		goto unmapped;
-	}
+	     unlikely(disk_refuses(image))))
+		return not_mapped(guard, FLOOP_CAUSE_DISK);
+	if (unlikely(guard->gap_mask) && has_gap(image, *bio))
+		return not_mapped(guard, FLOOP_CAUSE_ALIGNMENT);
 	disk = remap_place(image, bio);
-	if (disk == FLOOP_NOWHERE) {
-		cause = FLOOP_CAUSE_BLOCKS;
-		goto unmapped;
-	}
+	if (disk == FLOOP_NOWHERE)
+		return not_mapped(guard, FLOOP_CAUSE_BLOCKS);
 
 	/* Don't wait for memory while the guard is held: take the file path. */
-	cause = FLOOP_CAUSE_MEMORY;
 	remap = remap_alloc(image);
 	if (unlikely(!remap))
-		goto unmapped;
+		return not_mapped(guard, FLOOP_CAUSE_MEMORY);
 	remap->image = image;
 	remap->freeze_held = op_is_write(opf) && !image->is_bdev &&
 			    bio_sectors(*bio) &&
 			    floop_rule_holds(FLOOP_RULE_FREEZE);
 	if (remap->freeze_held && !remap_freeze_get(image)) {
 		remap_free(image, remap);
-		cause = FLOOP_CAUSE_FROZEN;
-		goto unmapped;
+		return not_mapped(guard, FLOOP_CAUSE_FROZEN);
 	}
 	if (unlikely(bio_flagged(*bio, BIO_CHAIN))) {
 		struct bio *clone = remap_unchain(image, *bio);
 
 		if (!clone) {
 			remap_release(remap);
-			goto unmapped;
+			return not_mapped(guard, FLOOP_CAUSE_MEMORY);
 		}
 		*bio = clone;
 	}
@@ -452,10 +448,6 @@ enum floop_cause floop_remap(struct floop_image *image, struct bio **bio)
 	floop_window(FLOOP_WINDOW_SUBMIT);
 	remap_submit(image, *bio, remap, disk);
 	return FLOOP_CAUSE_NONE;
-
-unmapped:
-	percpu_ref_put(&guard->users);
-	return cause;
 }
 
 /**
