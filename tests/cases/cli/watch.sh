@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: floop watch prints the epochs of a mapped image as they begin and are
-#   broken, and floop top tells mapped I/O from I/O through the file system.
+#   broken, and by whom. floop top tells mapped I/O from I/O through the file
+#   system.
 # modes: side-by-side drop-in
 # machines: stable-side-by-side lts-drop-in
 # timeout: 240
@@ -27,7 +28,7 @@ wait_until 20 happened attach
 exec 5<"$image"
 wait_until 20 happened epoch-broken
 matches "why it was broken" "$(grep " epoch-broken $dev" "$WORK/events")" \
-	"*count=1 (someone else has the image open)*"
+	"*count=1 by $(</proc/$$/comm) ($$) (someone else has the image open)*"
 cp "$WORK/events" "$WORK/events.before"
 exec 5<&-
 begun_again() {
