@@ -119,6 +119,9 @@ device=$(attach "$image")
 mount_at "$device" "$WORK/inner"
 umount "$WORK/inner"
 has "$device" 4096 1 direct
+what="ext4 of blocks of 4096, and a part of one"
+truncate -s +512 "$image"
+has "$(attach "$image")" 512 0 "*"
 what="xfs of sectors of 512"
 image=$(new 400M)
 mkfs.xfs -q -s size=512 "$image"
