@@ -78,7 +78,8 @@ class Line:
 
     @property
     def missed(self):
-        return self.branches.count(0)
+        # gcov computes most counts, and gets -1 where one was lost.
+        return sum(count <= 0 for count in self.branches)
 
 
 def objects(results, files):
@@ -141,8 +142,9 @@ class Reasons:
         self.lines = collections.Counter()
         self.may_be_taken = set()
         for entry in told.get("unreached", []):
-            for text in entry["lines"]:
-                key = entry["file"], entry["function"], text
+            for line in entry["lines"]:
+                where, text = line.split(": ", 1)
+                key = (*where.split(), text)
                 self.lines[key] += 1
                 if entry.get("by_chance"):
                     self.may_be_taken.add(key)
