@@ -40,11 +40,11 @@ close_uncounted() {
 	wait "$uncounted" || fail "the process with the uncounted descriptor failed"
 }
 
-# begin_tight_xfs [REFLINK] - a file system without reserves, so that other
+# begin_tight_xfs REFLINK - a file system without reserves, so that other
 # files get every free block; REFLINK=0 if files can't share blocks
 begin_tight_xfs() {
 	[ -e /dev/mapper/below ] || carve "$(the_disk 1)" below 0 320
-	begin_fs xfs -m "reflink=${1-1},rmapbt=0,finobt=0"
+	begin_fs xfs -m "reflink=$1,rmapbt=0,finobt=0"
 	xfs_io -x -c "resblks 0" "$MNT" >/dev/null
 }
 

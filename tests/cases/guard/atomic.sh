@@ -11,7 +11,7 @@
 programs loopdev pattern other
 
 fs=xfs
-begin_tight_xfs
+begin_tight_xfs 1
 written "$MNT/image" 4M 1
 if [ "$KERNEL" = lts ]; then
 	refused "atomic writes" "*open*pwritev2: *not supported*" \

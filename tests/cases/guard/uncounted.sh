@@ -117,7 +117,7 @@ flag() {
 }
 
 fs=xfs
-begin_tight_xfs
+begin_tight_xfs 1
 later dmsetup resume below
 for how in read-write read-only; do
 	if [ $how = read-only ]; then
