@@ -24,6 +24,17 @@ begin_fs() {
 	mount_at /dev/mapper/below "$MNT"
 }
 
+# below_takes READS WRITES FLUSHES - milliseconds, on the disk below
+below_takes() {
+	local where target
+	where=$(dmsetup table below | awk '{ print $4, $5 }')
+	target="delay $where $1 $where $2 $where $3"
+	[ "$*" != "0 0 0" ] || target="linear $where"
+	echo "0 $(sectors /dev/mapper/below) $target" | dmsetup reload below
+	dmsetup suspend --nolockfs below
+	dmsetup resume below
+}
+
 # end_fs - and the file system is clean
 end_fs() {
 	unmount "$MNT"

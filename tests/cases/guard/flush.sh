@@ -47,20 +47,6 @@ more_by_file() {
 	[ "$(by_file)" -gt "$1" ]
 }
 
-# flushes_take MILLISECONDS - on the disk of the file system
-flushes_take() {
-	local where
-	where=$(dmsetup table below | awk '{ print $4, $5 }')
-	if [ "$1" = 0 ]; then
-		echo "0 $(sectors /dev/mapper/below) linear $where"
-	else
-		echo "0 $(sectors /dev/mapper/below) delay" \
-			"$where 0 $where 0 $where $1"
-	fi | dmsetup reload below
-	dmsetup suspend --nolockfs below
-	dmsetup resume below
-}
-
 for fs in ext4 xfs; do
 	begin_fs "$fs"
 	written "$MNT/image" 8M 1
@@ -90,7 +76,7 @@ for fs in ext4 xfs; do
 		"$(($(by_file) - file))" 0
 
 	# A write during a flush is covered by the next one
-	flushes_take 2000
+	below_takes 0 0 2000
 	check "$fs: into a hole" \
 		pattern write -d -n -q -b 64k -s 7 -o 9M "$dev" 64k
 	file=$(by_file)
@@ -101,7 +87,7 @@ for fs in ext4 xfs; do
 	check "$fs: into a hole meanwhile" \
 		pattern write -d -n -q -b 64k -s 8 -o 10M "$dev" 64k
 	wait "$flusher" || fail "$fs: fsync"
-	flushes_take 0
+	below_takes 0 0 0
 	wait_mapped "$dev" 12
 	file=$(by_file)
 	sync "$dev"

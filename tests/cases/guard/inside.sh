@@ -10,18 +10,8 @@
 . tests/lib/guard.sh
 programs loopdev pattern uncounted
 
-# reads_take MILLISECONDS - on the disk below, and writes take none
-reads_take() {
-	local disk size
-	disk=$(the_disk 1)
-	size=$(sectors /dev/mapper/below)
-	echo "0 $size delay $disk 0 $1 $disk 0 0" | dmsetup reload below
-	dmsetup suspend --nolockfs below
-	dmsetup resume below
-}
-
 begin_fs xfs -m reflink=1
-later reads_take 0
+later below_takes 0 0 0
 image=$MNT/image
 written "$image" 8M 1
 written "$MNT/twin" 8M 1
@@ -33,7 +23,7 @@ open_uncounted "$image"
 dev=$(attach "$image")
 wait_mapped "$dev"
 drop_caches
-reads_take 1000
+below_takes 1000 0 0
 begun=$(begun "$dev")
 echo "dedupe $MNT/twin 0 0 24k" >&8
 wait_until 20 unmapped "$dev"
@@ -47,7 +37,7 @@ done
 read -r -u 9 answer
 is "what it finds" "$answer" differs
 [ "$waited" -ge 10 ] || fail "it was not inside for long"
-reads_take 0
+below_takes 0 0 0
 wait_mapped "$dev"
 check "what the device holds" pattern check -d -q -s 1 "$dev" 8M
 detach "$dev"

@@ -15,16 +15,6 @@ mapping() {
 	echo "$2" >"/sys/block/${1#/dev/}/loop/mapping"
 }
 
-# writes_take MILLISECONDS - on the disk below
-writes_take() {
-	local disk size
-	disk=$(the_disk 1)
-	size=$(sectors /dev/mapper/below)
-	echo "0 $size delay $disk 0 0 $disk 0 $1" | dmsetup reload below
-	dmsetup suspend --nolockfs below
-	dmsetup resume below
-}
-
 # in_pieces - the driver writes the pages of an image back
 in_pieces() {
 	grep -qs floop_cache_write_pieces /proc/[0-9]*/stack
@@ -79,14 +69,14 @@ for fs in ext4 xfs; do
 	written "$MNT/large" 96M 1
 	dev=$(attach "$MNT/large")
 	wait_mapped "$dev"
-	writes_take 1000
+	below_takes 0 1000 1000
 	pattern write -n -q -s 2 "$MNT/large" 96M
 	wait_until 20 in_pieces
 	mapping "$dev" 0
 	dirty=$(awk '$1 == "Dirty:" { print $2 }' /proc/meminfo)
 	[ "$dirty" -ge $((32 << 10)) ] ||
 		fail "$fs: of 96 MiB only $((dirty >> 10)) were left to write"
-	writes_take 0
+	below_takes 0 0 0
 	check "$fs: what it reads" pattern check -d -q -s 2 "$dev" 96M
 	detach "$dev"
 	rm "$MNT/large"
