@@ -87,7 +87,7 @@ pub struct Rates {
     pub mapped_ios: Option<f64>,
     /// I/Os through the file system a second.
     pub file_ios: Option<f64>,
-    /// The same by cause; none if the driver doesn't tell.
+    /// The same by cause; empty if the module doesn't tell.
     pub file_ios_causes: Option<BTreeMap<String, f64>>,
     /// Epochs broken meanwhile.
     pub epochs_broken: Option<u64>,
