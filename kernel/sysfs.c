@@ -166,6 +166,7 @@ IMAGE_ATTR_RO(mapped, "%d",
 	      floop_guard_why_not(image) == FLOOP_UNMAPPED_NOT);
 IMAGE_ATTR_RO(mapped_reason, "%s",
 	      unmapped_text(floop_guard_why_not(image)));
+
 /* The causes that ios_file is the sum of. */
 static const char * const cause_names[] = {
 	[FLOOP_CAUSE_DISCARD]	= "ios_file_discard",
@@ -179,13 +180,13 @@ static const char * const cause_names[] = {
 	[FLOOP_CAUSE_MEMORY]	= "ios_file_memory",
 };
 
+/* These add lines at @len, and return where they end. */
 static ssize_t show_ios(struct floop_image *image, char *buf, ssize_t len)
 {
 	const struct floop_counts *counts;
 	u64 file[FLOOP_CAUSES] = {};
 	u64 mapped = 0, sum = 0;
 	unsigned int cause;
-	ssize_t start = len;
 	int cpu;
 
 	for_each_possible_cpu(cpu) {
@@ -201,7 +202,7 @@ static ssize_t show_ios(struct floop_image *image, char *buf, ssize_t len)
 	for (cause = FLOOP_CAUSE_NONE + 1; cause < FLOOP_CAUSES; cause++)
 		len += sysfs_emit_at(buf, len, "%s %llu\n",
 				     cause_names[cause], file[cause]);
-	return len - start;
+	return len;
 }
 
 /* A name may have any characters in it, except a zero. */
@@ -210,12 +211,12 @@ static ssize_t show_breaker(struct floop_image *image, char *buf, ssize_t len)
 	struct floop_breaker breaker = floop_guard_breaker(image);
 	size_t size = strnlen(breaker.name, sizeof(breaker.name));
 
-	return sysfs_emit_at(buf, len,
-			     "broken_at %lld\n"
-			     "broken_pid %d\n"
-			     "broken_by %*pE\n",
-			     breaker.time, breaker.pid, (int)size,
-			     breaker.name);
+	return len + sysfs_emit_at(buf, len,
+				   "broken_at %lld\n"
+				   "broken_pid %d\n"
+				   "broken_by %*pE\n",
+				   breaker.time, breaker.pid, (int)size,
+				   breaker.name);
 }
 
 /* One file, like a cgroup's memory.stat: each file makes an attach slower. */
@@ -235,9 +236,9 @@ static ssize_t stat_of(struct floop_image *image, char *buf)
 			 floop_map_bytes(map),
 			 READ_ONCE(image->guard.begun),
 			 READ_ONCE(image->guard.broken));
-	len += show_ios(image, buf, len);
+	len = show_ios(image, buf, len);
 	/* The name is last: what reads numbers only ends there. */
-	return len + show_breaker(image, buf, len);
+	return show_breaker(image, buf, len);
 }
 
 static ssize_t stat_show(struct device *ddev, struct device_attribute *attr,
