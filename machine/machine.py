@@ -65,7 +65,8 @@ def tsc_khz():
     for many times slower than it is, and its clock is as many times too fast.
     """
     source, program = PROJECT / "machine" / "tsc.c", BUILD / "tsc"
-    if not program.exists():
+    made_at = program.stat().st_mtime if program.exists() else 0
+    if made_at < source.stat().st_mtime:
         made = program.with_name(f"tsc.{os.getpid()}")
         subprocess.run(["gcc", "-O2", "-o", made, source], check=True)
         made.rename(program)
