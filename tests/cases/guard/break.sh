@@ -53,8 +53,10 @@ for fs in ext4 xfs; do
 	is "$fs: and its name" "$(loop_stat "$dev" broken_by)" "$(</proc/$$/comm)"
 	at=$(loop_stat "$dev" broken_at)
 	# The kernel's seconds may end some milliseconds after those of date
-	[ "$at" -ge $((before - 1)) ] && [ "$at" -le "$(date +%s)" ] ||
-		fail "$fs: and when: $at, and it was $before or later"
+	[ "$at" -ge $((before - 1)) ] ||
+		fail "$fs: and when: $at, and it was not before $before"
+	[ "$at" -le "$(date +%s)" ] ||
+		fail "$fs: and when: $at, and that is still to come"
 	is "$fs: while it is open" "$(attr "$dev" loop/mapped_reason)" \
 		"someone else has the image open"
 	epoch=$(ios "$dev" file_epoch)
