@@ -593,6 +593,17 @@ def build_tools(project):
     shutil.copy(f"{out}/loopdev", TOOLS)
 
 
+def stop_watching():
+    """Let udev read a device when it appears or changes, but no more after each
+    close of one that was written to: it would add its own I/O to what a case
+    counts, at any time. watch_devices() in tests/lib/devices.sh takes it back.
+    """
+    pathlib.Path("/run/udev/rules.d/99-no-watch.rules").write_text(
+        'SUBSYSTEM=="block", OPTIONS+="nowatch"\n'
+    )
+    subprocess.run(["udevadm", "control", "--reload"], check=True)
+
+
 def main():
     with open(sys.argv[1]) as f:
         plan = json.load(f)
@@ -601,6 +612,8 @@ def main():
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     pathlib.Path("/proc/sys/kernel/sysrq").write_text("1")
     build_tools(plan["project"])
+    if not plan.get("init"):
+        stop_watching()
     results = pathlib.Path(plan["results"])
     cases = plan["cases"]
     left = [

@@ -103,6 +103,16 @@ udev_settle() {
 	udevadm settle --timeout=$seconds || udevadm settle --timeout=$seconds
 }
 
+# watch_devices - have udev read a device again after it was written to, as it
+# does outside of this machine; for the rest of the case
+watch_devices() {
+	local rule=/run/udev/rules.d/99-no-watch.rules
+	mv "$rule" "$WORK/"
+	later udevadm control --reload
+	later mv "$WORK/${rule##*/}" "$rule"
+	udevadm control --reload
+}
+
 # without_udev - stop udev for the rest of the case
 without_udev() {
 	udev_settle

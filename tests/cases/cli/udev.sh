@@ -7,6 +7,7 @@
 # machines: stable-side-by-side
 # timeout: 240
 . tests/lib/cli.sh
+watch_devices
 
 # The test machine has them where `make install` would put them.
 if udevadm verify --help >/dev/null 2>&1; then
