@@ -90,18 +90,40 @@ unload floop
 
 # goes NAME - is that module being unloaded?
 goes() {
-	[ "$(cat "/sys/module/$1/initstate")" = going ]
+	[ "$(cat "/sys/module/$1/initstate" 2>/dev/null)" = going ]
+}
+
+going_or_gone() {
+	goes "$1" || [ ! -e "/sys/module/$1" ]
+}
+
+# refused_meanwhile MODULE NUMBER - `modprobe loop` is refused while MODULE is
+# being unloaded, if so many devices make that long enough
+refused_meanwhile() {
+	local said status=0
+	modprobe --ignore-install "$1" max_loop="$2"
+	udev_settle
+	rmmod "$1" &
+	wait_until 60 going_or_gone "$1"
+	said=$(modprobe loop 2>&1) || status=$?
+	if ! goes "$1"; then
+		wait $!
+		unload loop
+		return 1
+	fi
+	wait $!
+	[ "$status" -ne 0 ] || fail "modprobe loop succeeded meanwhile"
+	matches "modprobe loop" "$said" "*install command*"
 }
 
 for module in floop loop; do
 	echo "--- while $module is unloaded"
-	modprobe --ignore-install "$module" max_loop=100
-	udev_settle
-	rmmod "$module" &
-	wait_until 60 goes "$module"
-	refused "modprobe loop" "*install command*" modprobe loop
-	check "it goes on" goes "$module"
-	wait $!
+	# The more devices, the longer that takes.
+	number=100
+	until refused_meanwhile $module $number; do
+		number=$((number * 2))
+		[ $number -le 1600 ] || fail "$module goes too fast"
+	done
 	is "what is loaded" "$(ls -d /sys/module/{f,}loop 2>/dev/null)" ""
 done
 
