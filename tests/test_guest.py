@@ -36,8 +36,9 @@ for case in plan["cases"]:
                          capture_output=True, text=True)
     (results / (case["slug"] + ".log")).write_text(run.stdout + run.stderr)
     problems = ["exit status %d" % run.returncode] if run.returncode else []
-    (results / (case["slug"] + ".json")).write_text(
-        json.dumps({{"problems": problems, "seconds": 0.1}}))
+    new = results / (case["slug"] + ".new")
+    new.write_text(json.dumps({{"problems": problems, "seconds": 0.1}}))
+    new.rename(results / (case["slug"] + ".json"))
     if "spoils" in case["path"]:
         sys.exit(3)
 sys.exit({status})
