@@ -5,13 +5,20 @@
  * (fault injection's /proc/thread-self/fail-nth). Errors are fine, as is
  * success; what isn't shows in the kernel's log. Needs failslab and
  * fail_page_alloc set up to fail allocations that may sleep.
+ *
+ * failnth -l MODULE-FILE PARAMETERS: so with loading the module, which isn't
+ * loaded, but only the last LOAD_LAST allocations: those before them are the
+ * kernel's own. Leaves it loaded.
  */
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <linux/loop.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
 
 #include "common.h"
+
+#define LOAD_LAST 400
 
 static const char *control, *file;
 static int number = 77, nth_fd, dev = -1;
@@ -27,15 +34,21 @@ static int arm(int n)
 	return 0;
 }
 
-/* 1: the failure that was armed did happen */
-static int disarm(void)
+/* How many more allocations it would have been. 0: it did happen */
+static int left(void)
 {
 	char s[16] = "";
 
 	if (pread(nth_fd, s, sizeof(s) - 1, 0) < 0)
 		die("fail-nth: %s", strerror(errno));
 	arm(0);
-	return atoi(s) == 0;
+	return atoi(s);
+}
+
+/* 1: the failure that was armed did happen */
+static int disarm(void)
+{
+	return left() == 0;
 }
 
 static int ctl(unsigned long cmd)
@@ -221,22 +234,69 @@ static const struct {
 	{ "remove", remove_it, 0 },
 };
 
+static void unload(void)
+{
+	int i;
+
+	/* udev may have a device open. */
+	for (i = 0; i < 500; i++) {
+		if (!syscall(SYS_delete_module, "floop", O_NONBLOCK))
+			return;
+		usleep(10000);
+	}
+	die("the module can't be unloaded: %s", strerror(errno));
+}
+
+static void load_again(const char *module, const char *parameters)
+{
+	unsigned int failed = 0, worked = 0;
+	const int many = 1000000;
+	int fd = open(module, O_RDONLY | O_CLOEXEC), n, all, loaded;
+
+	if (fd < 0)
+		die("%s: %s", module, strerror(errno));
+	arm(many);
+	if (syscall(SYS_finit_module, fd, parameters, 0))
+		die("%s: %s", module, strerror(errno));
+	all = many - left();
+	loaded = 1;
+	for (n = all > LOAD_LAST ? all - LOAD_LAST : 1; n <= all; n++) {
+		if (loaded)
+			unload();
+		arm(n);
+		loaded = !syscall(SYS_finit_module, fd, parameters, 0);
+		disarm();
+		failed += !loaded;
+		worked += loaded;
+	}
+	printf("load: of %d allocations the last %d made to fail, one a time: %u errors, %u successes\n",
+	       all, LOAD_LAST, failed, worked);
+	if (!failed)
+		die("load: no failure was injected");
+	if (!loaded && syscall(SYS_finit_module, fd, parameters, 0))
+		die("%s: at the end: %s", module, strerror(errno));
+}
+
 int main(int argc, char **argv)
 {
 	size_t i;
 
+	nth_fd = open("/proc/thread-self/fail-nth", O_RDWR | O_CLOEXEC);
+	if (nth_fd < 0)
+		die("/proc/thread-self/fail-nth: %s: this kernel has no fault injection",
+		    strerror(errno));
+	if (argc == 4 && !strcmp(argv[1], "-l")) {
+		load_again(argv[2], argv[3]);
+		return 0;
+	}
 	if (argc != 2)
-		die("failnth FILE");
+		die("failnth FILE, or failnth -l MODULE-FILE PARAMETERS");
 	file = argv[1];
 	control = getenv("CTL");
 	if (!control)
 		control = "/dev/loop-control";
 	snprintf(path, sizeof(path), "%.*s%d",
 		 (int)(strrchr(control, '-') - control), control, number);
-	nth_fd = open("/proc/thread-self/fail-nth", O_RDWR | O_CLOEXEC);
-	if (nth_fd < 0)
-		die("/proc/thread-self/fail-nth: %s: this kernel has no fault injection",
-		    strerror(errno));
 	for (i = 0; i < sizeof(steps) / sizeof(*steps); i++) {
 		unsigned int failed = 0, worked = 0;
 		int n;

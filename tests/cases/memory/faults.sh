@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: Any single memory allocation in any ioctl or I/O may fail, and I/O
-#   errors are injected below and on the device. There are errors and nothing
-#   worse.
+# shows: Any single memory allocation in any ioctl or I/O may fail, of a mapped
+#   image or of one that isn't, and any while the module is loaded. I/O errors
+#   are injected below and on the device. There are errors and nothing worse.
 # modes: side-by-side
 # debug: only
-# timeout: 400
+# timeout: 600
 . tests/lib/case.sh
 programs loopdev failnth ackio
 
@@ -22,7 +22,19 @@ for which in failslab fail_page_alloc; do
 done
 [ ! -e "$debug/fail_page_alloc/min-order" ] ||
 	echo 0 >"$debug/fail_page_alloc/min-order"
-failnth "$MNT/image"
+later set_mapping 0
+for mapping in 0 1; do
+	echo "mapping=$mapping"
+	set_mapping $mapping
+	failnth "$MNT/image"
+done
+set_mapping 0
+rmmod "$MODULE"
+later insert_missing
+failnth -l "$MODULE_FILE" "names=$PREFIX"
+wait_until 30 test -e "$CTL"
+set_mapping 0
+udev_settle
 
 # I/O errors, for all tasks
 for how in direct buffered; do
