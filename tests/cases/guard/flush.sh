@@ -3,7 +3,8 @@
 # shows: Flushes and FUA writes of a mapped device reach the disk as such,
 #   without the file system. After a write, discard or write-zeroes through the
 #   file system the next flush goes through it too, even if another flush was
-#   under way at the time of the write.
+#   under way at the time of the write. I/Os through the file system are as many
+#   as those of all causes.
 # modes: side-by-side
 # machines: stable-side-by-side
 # timeout: 400
@@ -104,6 +105,9 @@ for fs in ext4 xfs; do
 			"$(($(by_file) - file))" 2
 	done
 	is "$fs: counted as discards" "$(ios "$dev" file_discard)" 2
+	is "$fs: counted without a cause" "$(awk '/^ios_file / { n += $2 }
+		/^ios_file_/ { n -= $2 }
+		END { print n }' "/sys/block/${dev#/dev/}/loop/stat")" 0
 	detach "$dev"
 	end_fs
 done
