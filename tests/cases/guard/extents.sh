@@ -94,6 +94,11 @@ is "$fs: extents mapped after a discard" "$(loop_stat "$dev" mapped_extents)" \
 check "$fs: what was discarded" cmp -n 64K "$dev" /dev/zero
 check "$fs: what is behind it" \
 	pattern check -q -d -b 4k -k 8k -s 1 -o 64k "$dev" 1M
+check "$fs: a write to a hole" \
+	pattern write -d -q -b 4k -s 2 -o 68k "$dev" 4k
+is "$fs: extents mapped after that" "$(loop_stat "$dev" mapped_extents)" \
+	$((count - 8))
+check "$fs: what was written" pattern check -d -q -b 4k -s 2 -o 68k "$dev" 4k
 detach "$dev"
 echo 64 >"$memory"
 unmount "$MNT"
