@@ -1,16 +1,27 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: A huge sparse image is mapped as a whole: no chunk of it has more gaps
-#   than the fill can look up.
+# shows: A sparse image of very many gaps is mapped as a whole. So is a huge
+#   one, no chunk of which has more gaps than the fill can look up.
 # modes: side-by-side
 # machines: stable-side-by-side
 # timeout: 900
 . tests/lib/guard.sh
 programs loopdev pattern
 
-# Chunks grow with the image: one of 1 PiB has chunks of 4 GiB. All pieces are
-# in the first one. A batch of the fill ends after 32768 questions
-# (MAX_LOOKS), and each gap takes one.
+# all_mapped PIECES
+all_mapped() {
+	full() {
+		maps "$dev" $(($1 * 4096))
+	}
+	(wait_until 300 full "$1") ||
+		fail "of $(($1 * 4096)) bytes are mapped:" \
+			"$(loop_stat "$dev" mapped_bytes)"
+	is "bytes mapped" "$(loop_stat "$dev" mapped_bytes)" $(($1 * 4096))
+}
+
+# Chunks have 4 MiB, and grow with the image: of one of 1 PiB they have 4 GiB,
+# and all pieces are in the first one. A batch of the fill ends after 32768
+# questions (MAX_LOOKS), and each gap takes one.
 pieces=$((34 << 10))
 
 on_disk xfs "$(the_disk 1)"
@@ -19,14 +30,18 @@ sync
 for ((i = 0; i < pieces; i++)); do
 	echo "fpunch $((i * 8192 + 4096)) 4096"
 done | xfs_io "$MNT/image" >"$WORK/punched"
+
+dev=$(attach "$MNT/image")
+all_mapped $pieces
+# One more piece in each chunk: all chunks are looked up again, in two batches.
+more=$((pieces * 8 >> 12))
+check "a write to each chunk" pattern write -d -n -q -b 4k -k 4M -s 2 \
+	-o 4k "$dev" $((more * 4))M
+all_mapped $((pieces + more))
+detach "$dev"
+
 truncate -s 1P "$MNT/image"
 dev=$(attach "$MNT/image")
-full() {
-	maps "$dev" $((pieces * 4096))
-}
-(wait_until 300 full) ||
-	fail "of $((pieces * 4096)) bytes are mapped:" \
-		"$(loop_stat "$dev" mapped_bytes)"
-is "bytes mapped" "$(loop_stat "$dev" mapped_bytes)" $((pieces * 4096))
+all_mapped $((pieces + more))
 detach "$dev"
 unmount "$MNT"
