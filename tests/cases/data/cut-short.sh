@@ -51,6 +51,9 @@ status 3"
 		# -f: it would read the end of the device, which fails
 		refused "zeroes across the end" "*BLKZEROOUT*" \
 			blkdiscard -f -z -o 2560k -l 1M "$dev"
+		refused "a discard across the end" \
+			"*BLKDISCARD*Input/output error" \
+			blkdiscard -f -o 2560k -l 1M "$dev"
 		matches "a buffered write beyond" \
 			"$(io write -b 64k -s 2 -o 6M "$dev" 64k)" "EIO *
 status 3"
