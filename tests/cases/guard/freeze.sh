@@ -35,9 +35,9 @@ for fs in ext4 xfs; do
 		sleep 0.3
 		is "$fs: $round: sectors written while it was frozen" \
 			"$(($(written_sectors) - before))" 0
+		check "$fs: thaw" fsfreeze -u "$MNT"
 		more_ios "$dev" file_frozen "$frozen" ||
 			fail "$fs: $round: no write is counted as frozen"
-		check "$fs: thaw" fsfreeze -u "$MNT"
 		mapped=$(ios "$dev" mapped)
 		wait_until 20 more_ios "$dev" mapped $((mapped + 10))
 	done
