@@ -89,6 +89,7 @@ static int bind_image(struct floop_device *dev, struct file *file,
 	dev->want_direct = asked || !READ_ONCE(floop_direct_only_asked);
 	dev->asked_direct = asked;
 	dev->want_mapping = floop_map_default;
+	dev->keep_blocks = false;
 	dev->user_block_size = block_size;
 	/* The image has that flag (floop_image::direct). */
 	dev->flags = info->lo_flags & ~LO_FLAGS_DIRECT_IO;

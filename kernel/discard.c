@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Discard and write-zeroes: they punch holes into the image, or zero ranges of
- * it. A discarded range reads as zeroes.
+ * it. A discarded range reads as zeroes, unless the device keeps its blocks:
+ * then a discard does nothing, and write-zeroes frees nothing.
  */
 #include <linux/blkdev.h>
 #include <linux/falloc.h>
@@ -62,10 +63,16 @@ void floop_discard(struct floop_io *io)
 	struct bio *bio = io->bio;
 	loff_t pos = image->offset +
 		     ((loff_t)bio->bi_iter.bi_sector << SECTOR_SHIFT);
+	bool keep = READ_ONCE(image->dev->keep_blocks);
 	int mode = FALLOC_FL_PUNCH_HOLE;
 	int err;
 
-	if (bio_op(bio) == REQ_OP_WRITE_ZEROES && (bio->bi_opf & REQ_NOUNMAP))
+	if (keep && bio_op(bio) == REQ_OP_DISCARD) {
+		floop_io_end(io, BLK_STS_OK, NULL);
+		return;
+	}
+	if (bio_op(bio) == REQ_OP_WRITE_ZEROES &&
+	    (keep || (bio->bi_opf & REQ_NOUNMAP)))
 		mode = FALLOC_FL_ZERO_RANGE;
 	if (test_bit(ilog2(mode), &image->unsupported)) {
 		floop_io_end(io, BLK_STS_NOTSUPP, NULL);

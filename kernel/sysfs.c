@@ -2,10 +2,12 @@
 /*
  * /sys/block/NAME/loop/: the in-tree driver's files, which losetup and lsblk
  * read, and files of floop's own: the driver, the reason why I/O is not direct,
- * and mapping. Reading waits for nothing; writing takes the device's lock.
+ * discard and mapping. Reading waits for nothing; writing mapping takes the
+ * device's lock.
  */
 #include <linux/blkdev.h>
 #include <linux/fs.h>
+#include <linux/string.h>
 #include <linux/sysfs.h>
 
 #include "device.h"
@@ -272,6 +274,31 @@ static ssize_t mapping_store(struct device *ddev, struct device_attribute *attr,
 	return err ?: len;
 }
 
+static const char * const discard_words[] = {
+	[false]	= "pass",
+	[true]	= "keep",
+};
+
+static ssize_t discard_show(struct device *ddev, struct device_attribute *attr,
+			    char *buf)
+{
+	bool keep = READ_ONCE(to_floop(ddev)->keep_blocks);
+
+	return sysfs_emit(buf, "%s\n", discard_words[keep]);
+}
+
+static ssize_t discard_store(struct device *ddev, struct device_attribute *attr,
+			     const char *buf, size_t len)
+{
+	int keep = sysfs_match_string(discard_words, buf);
+
+	if (keep < 0)
+		return keep;
+	WRITE_ONCE(to_floop(ddev)->keep_blocks, keep);
+	return len;
+}
+
+static DEVICE_ATTR_RW(discard);
 static DEVICE_ATTR_RW(mapping);
 static DEVICE_ATTR_RO(backing_file);
 static DEVICE_ATTR_RO(offset);
@@ -291,6 +318,7 @@ static struct attribute *floop_attrs[] = {
 	&dev_attr_dio.attr,
 	&dev_attr_dio_reason.attr,
 	&dev_attr_driver.attr,
+	&dev_attr_discard.attr,
 	&dev_attr_mapping.attr,
 	&dev_attr_mapped.attr,
 	&dev_attr_mapped_reason.attr,
