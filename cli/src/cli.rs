@@ -101,6 +101,7 @@ Examples:
   floop set /dev/floop0 --mapping off   all I/O through the file system
   floop set floop0 --mapping on         mapped again while that is safe
   floop set floop0 --mapping on --json | jq .mapped
+  floop set disk.img --discard keep     fstrim frees no block of it
   floop set disk.img --sector-size 4096 --direct on";
 
 const LIST_EXAMPLES: &str = "\
@@ -207,6 +208,15 @@ pub enum Mapping {
     Off,
 }
 
+/// What becomes of discards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Discard {
+    /// They free blocks of the image
+    Pass,
+    /// They succeed and free nothing
+    Keep,
+}
+
 /// What to do with an image that is attached for writing already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum IfAttached {
@@ -268,6 +278,9 @@ pub struct Attach {
     #[arg(long, value_enum, value_name = "WHEN")]
     #[arg(default_value_t = Mapping::Auto)]
     pub mapping: Mapping,
+    /// Discards, as of fstrim and mkfs [default: pass]
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub discard: Option<Discard>,
     /// Detach when the last user closes the device; the first user has a
     /// minute to open it
     #[arg(long)]
@@ -484,6 +497,10 @@ pub struct Set {
     #[arg(long, group = "setting", value_enum, value_name = "on|off")]
     #[arg(hide_possible_values = true)]
     pub mapping: Option<Switch>,
+    /// Discards: free blocks of the image, or succeed and free nothing
+    #[arg(long, group = "setting", value_enum, value_name = "pass|keep")]
+    #[arg(hide_possible_values = true)]
+    pub discard: Option<Discard>,
     /// Direct I/O to the image
     #[arg(long, group = "setting", value_enum, value_name = "on|off")]
     #[arg(hide_possible_values = true)]

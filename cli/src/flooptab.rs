@@ -12,7 +12,7 @@ use std::str;
 
 use clap::ValueEnum;
 
-use crate::cli::{Direct, DriverChoice, Mapping};
+use crate::cli::{Direct, Discard, DriverChoice, Mapping};
 use crate::size;
 
 /// The longest name of a device; udev's links have it.
@@ -201,13 +201,25 @@ fn option(options: &mut Options, word: &str) -> Result<(), String> {
             let unknown = || format!("unknown option '{word}'");
             let (key, value) = word.split_once('=').ok_or_else(unknown)?;
             let argument =
-                setting(key, value).ok_or_else(unknown)?.map_err(|error| {
-                    format!("wrong value of the option {key}: {error}")
-                })?;
+                table_setting(key, value).ok_or_else(unknown)?.map_err(
+                    |error| format!("wrong value of the option {key}: {error}"),
+                )?;
             options.attach.push(argument);
         }
     }
     Ok(())
+}
+
+/// The argument of `floop attach` for an option of the table that has a value;
+/// `None` for an unknown one.
+fn table_setting(key: &str, value: &str) -> Option<Result<String, String>> {
+    match key {
+        // For mount(8) this is an option of btrfs.
+        "discard" => Some(
+            one_of::<Discard>(value).map(|()| format!("--discard={value}")),
+        ),
+        _ => setting(key, value),
+    }
 }
 
 /// The argument of `floop attach` for an option that has a value; `None` for an

@@ -10,13 +10,14 @@ use std::os::unix::ffi::OsStrExt;
 
 use serde::Serialize;
 
+use crate::cli::Discard;
 use crate::device::{self, Attachment, DevId, Driver};
 use crate::image::Identity;
 use crate::ioctl::Info;
 use crate::mapping::{Break, Mapping};
 use crate::text::{bytes, count, printable, yes_no};
 use crate::users::Users;
-use crate::{clock, dio, ioctl, mapping, users};
+use crate::{clock, dio, discard, ioctl, mapping, space, users};
 
 /// What `list` shows about a device.
 #[derive(Debug, Serialize)]
@@ -49,6 +50,9 @@ pub struct Details {
     #[serde(flatten)]
     pub summary: Summary,
     pub direct_reason: Option<String>,
+    pub discard: &'static str,
+    pub allocated: Option<u64>,
+    pub shared: Option<u64>,
     pub mapping: Option<bool>,
     pub mapped_reason: Option<String>,
     pub mapped_extents: Option<u64>,
@@ -63,6 +67,8 @@ pub struct Details {
     pub users: Users,
     #[serde(skip)]
     attachment: Attachment,
+    #[serde(skip)]
+    identity: Option<Identity>,
 }
 
 /// A partition in `Details`.
@@ -140,6 +146,9 @@ impl Details {
         Self {
             summary: Summary::of(attachment, status.as_ref()),
             direct_reason: dio::reason(attachment, identity),
+            discard: discard::word(discard::of(attachment.device)),
+            allocated: space::allocated(attachment, identity),
+            shared: None,
             mapping: mapping.map(|mapping| mapping.wanted),
             mapped_reason: mapping.and_then(|mapping| mapping.reason.clone()),
             mapped_extents: mapping.map(|mapping| mapping.extents),
@@ -163,7 +172,14 @@ impl Details {
                 .collect(),
             users: users::of(attachment.device),
             attachment: attachment.clone(),
+            identity,
         }
+    }
+
+    /// Also looks for blocks that the image shares, for which it may open it.
+    pub fn with_shared(mut self) -> Self {
+        self.shared = space::shared(&self.attachment, self.identity);
+        self
     }
 
     /// As text, one line per fact.
@@ -195,6 +211,12 @@ impl Details {
             ),
         );
         line("size", &bytes(summary.size));
+        if let Some(size) = self.allocated {
+            line("allocated", &format!("{} of the image", bytes(size)));
+        }
+        if let Some(size) = self.shared.filter(|size| *size > 0) {
+            line("shared", &format!("{} with other files", bytes(size)));
+        }
         line("offset", &bytes(summary.offset));
         let limit = summary.size_limit;
         line(
@@ -205,6 +227,9 @@ impl Details {
         line("read-only", yes_no(summary.read_only));
         line("autoclear", yes_no(summary.autoclear));
         line("partition scan", yes_no(summary.partscan));
+        if self.discard == discard::word(Discard::Keep) {
+            line("discards", "kept: they free nothing");
+        }
         match &self.direct_reason {
             Some(why) => line("direct I/O", &format!("no: {why}")),
             None => line("direct I/O", "yes"),

@@ -12,13 +12,13 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use crate::cli::{self, Direct, DriverChoice, Mapping};
+use crate::cli::{self, Direct, Discard, DriverChoice, Mapping};
 use crate::device::{self, Attachment, Family};
 use crate::error::{Error, Exit};
 use crate::image::{Identity, Image};
 use crate::ioctl::{self, Info};
 use crate::text::printable;
-use crate::wait;
+use crate::{discard, wait};
 
 /// How long another process may take to attach the same image.
 const TURN: Duration = Duration::from_secs(5);
@@ -157,6 +157,15 @@ impl Other {
             }
             Mapping::Off if mapping => {
                 return Some("its mapping is on".to_owned());
+            }
+            _ => {}
+        }
+        match (args.discard, discard::of(other.device)) {
+            (Some(Discard::Pass), Discard::Keep) => {
+                return Some("its discards are kept".to_owned());
+            }
+            (Some(Discard::Keep), Discard::Pass) => {
+                return Some("its discards free blocks".to_owned());
             }
             _ => {}
         }

@@ -7,9 +7,9 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf, absolute};
 
-use crate::cli::{self, Direct, IfAttached, Mapping};
+use crate::cli::{self, Direct, Discard, IfAttached, Mapping};
 use crate::content::{Finding, smallest};
-use crate::device::{Attachment, Device};
+use crate::device::{Attachment, Device, Driver};
 use crate::driver::{self, Control};
 use crate::error::{Error, Exit, Result};
 use crate::image::{Identity, Image};
@@ -18,7 +18,7 @@ use crate::output::{self, warn};
 use crate::report::Details;
 use crate::sharing::{self, Other};
 use crate::text::{count, printable};
-use crate::{dio, free, holder, mapping, wait};
+use crate::{dio, discard, free, holder, mapping, wait};
 
 /// Attaches an image.
 pub fn run(args: &cli::Attach) -> Result<()> {
@@ -34,6 +34,9 @@ pub fn run(args: &cli::Attach) -> Result<()> {
             "load floop as root (modprobe floop), and don't ask for \
              --driver loop",
         ));
+    }
+    if args.discard == Some(Discard::Keep) && !control.is_floop() {
+        return Err(discard::unable(Driver::InTree, &image.path));
     }
     let found = image.content(args.offset);
     let config = config(args, &image, &control, visible, &found)?;
@@ -159,6 +162,9 @@ fn apply_settings(
         ioctl::set_direct(open, false).map_err(|error| {
             Error::os(&device.node(), "cannot turn direct I/O off", error)
         })?;
+    }
+    if let Some(what) = args.discard {
+        discard::switch(device, what, &args.file)?;
     }
     // A module without mapping has no such attribute, and nothing to turn off.
     let is_on = device.number_attribute("loop/mapping").map(|value| value != 0);

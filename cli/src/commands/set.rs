@@ -8,14 +8,14 @@ use std::path::Path;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::cli::{self, Switch};
+use crate::cli::{self, Discard, Switch};
 use crate::device::{Attachment, Driver};
 use crate::error::{Error, Exit, Result};
 use crate::image::Identity;
 use crate::output::warn;
 use crate::report::Details;
 use crate::text::printable;
-use crate::{dio, ioctl, mapping, output, target, users};
+use crate::{dio, discard, ioctl, mapping, output, target, users};
 
 /// Changes a device in use. A failure leaves the device as it was.
 pub fn run(args: &cli::Set) -> Result<()> {
@@ -27,13 +27,17 @@ pub fn run(args: &cli::Set) -> Result<()> {
     check(args, &before)?;
     let open = open(args, &before)?;
     check_direct(args, &open, &before)?;
-    let undo = |_: &Error| restore(&open, &before);
+    let kept = discard::of(device);
+    let undo = |_: &Error| restore(&open, &before, kept);
     if let Some(size) = args.sector_size {
         set_sector_size(args, &open, &before, size).inspect_err(undo)?;
     }
     if let Some(direct) = args.direct {
         let on = direct == Switch::On;
         set_direct(args, &open, &before, on).inspect_err(undo)?;
+    }
+    if let Some(what) = args.discard {
+        discard::switch(device, what, &args.device).inspect_err(undo)?;
     }
     let mut attachment = find()?;
     if args.mapping.is_some() {
@@ -75,6 +79,9 @@ fn check(args: &cli::Set, before: &Attachment) -> Result<()> {
                      only floop maps";
         return Err(Error::new(Exit::Unsuitable, &args.device, cause)
             .hint("detach it, and attach its image with --driver floop"));
+    }
+    if args.discard == Some(Discard::Keep) && before.driver == Driver::InTree {
+        return Err(discard::unable(before.driver, &args.device));
     }
     if let Some(size) = args.sector_size.map(u64::from) {
         if before.size % size != 0 {
@@ -148,8 +155,9 @@ fn open(args: &cli::Set, before: &Attachment) -> Result<File> {
     }
 }
 
-/// Sets sector size and direct I/O back. The caller gets the first error.
-fn restore(open: &File, before: &Attachment) {
+/// Sets sector size, direct I/O and discards back. The caller gets the first
+/// error.
+fn restore(open: &File, before: &Attachment, discard: Discard) {
     let Some(now) = before.device.attachment() else { return };
     if now.sector_size != before.sector_size {
         let size = u32::try_from(before.sector_size).unwrap_or(512);
@@ -158,6 +166,7 @@ fn restore(open: &File, before: &Attachment) {
     if now.direct != before.direct {
         let _ = ioctl::set_direct(open, before.direct);
     }
+    let _ = discard::switch(before.device, discard, &before.device.node());
 }
 
 fn set_sector_size(

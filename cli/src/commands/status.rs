@@ -11,7 +11,7 @@ pub fn run(args: &cli::Status) -> Result<()> {
     let attachment = device
         .attachment()
         .ok_or_else(|| target::not_attached(&args.device))?;
-    let details = Details::of(&attachment, None);
+    let details = Details::of(&attachment, None).with_shared();
     if args.json {
         output::print_json(&details)
     } else {
