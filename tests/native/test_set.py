@@ -107,3 +107,21 @@ def test_bad_input(floop, image):
     says = floop.refused(UNSUITABLE, "set", path, "--direct", "off")
     assert f"is attached to {device}, {second}; name one of them" in says
     assert is_attached(device) and shown(device)[0] == 512
+
+
+def test_discards_of_the_loop_driver(floop, image):
+    """It can't keep blocks: an error, and nothing else is changed."""
+    path = image()
+    says = floop.refused(UNSUITABLE, "attach", "--discard", "keep", path)
+    assert "only floop keeps blocks" in says
+    devices = floop.json("list")["devices"]
+    assert not [d for d in devices if d["backing_file"] == str(path)]
+    device = floop.attach("--discard", "pass", path)
+    both = ["--discard", "keep", "--direct", "off"]
+    before = shown(device)
+    says = floop.refused(UNSUITABLE, "set", device, *both)
+    assert "only floop keeps blocks" in says
+    assert shown(device) == before
+    assert floop.quiet("set", device, "--discard", "pass") == ""
+    assert floop.json("status", device)["discard"] == "pass"
+    floop("detach", device)

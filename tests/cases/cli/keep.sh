@@ -1,0 +1,55 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# shows: With --discard keep, given to attach or set, a discard succeeds, frees
+#   no block of the image and leaves it mapped; a write of zeroes frees none,
+#   either. With --discard pass, and after the next attach, discards free
+#   blocks. A failing set leaves the setting as it was.
+# modes: side-by-side drop-in
+# machines: stable-side-by-side lts-drop-in
+. tests/lib/cli.sh
+. tests/lib/guard.sh
+programs loopdev pattern
+
+has() {
+	is "$1: blocks of the image" "$(stat -c %b "$MNT/image")" "$2"
+}
+
+reads() {
+	check "$1" pattern check -d -q -s 1 "$dev" 8M
+}
+
+for fs in ext4 xfs; do
+	begin_fs "$fs"
+	written "$MNT/image" 8M 1
+	all=$(stat -c %b "$MNT/image")
+	dev=$("$FLOOP" attach --discard keep "$MNT/image")
+	wait_mapped "$dev"
+	is "the setting" "$(attr "$dev" loop/discard)" keep
+	is "in the status" "$(status "$dev" discard)" keep
+	check "$fs: discard all" blkdiscard "$dev"
+	has "$fs: after a discard" "$all"
+	reads "$fs: it did nothing"
+	is "$fs: what is mapped" "$(loop_stat "$dev" mapped_bytes)" \
+		$((8 << 20))
+	check "$fs: zeroes" blkdiscard -z -o 4M -l 4M "$dev"
+	has "$fs: after zeroes" "$all"
+	check "$fs: they are" cmp -n 4M -i 4M:0 "$dev" /dev/zero
+
+	refused "another word" "*nvalid argument*" \
+		bash -c "echo free >/sys/block/${dev#/dev/}/loop/discard"
+	is "and changes nothing" "$(attr "$dev" loop/discard)" keep
+	check "pass" "$FLOOP" set "$dev" --discard pass
+	check "$fs: discard a half" blkdiscard -l 4M "$dev"
+	has "$fs: after that discard" $((all / 2))
+	check "keep" "$FLOOP" set "$MNT/image" --discard keep
+	detach "$dev"
+	dev=$("$FLOOP" attach "$MNT/image")
+	is "the next attach" "$(attr "$dev" loop/discard)" pass
+	detach "$dev"
+	end_fs
+done
+
+dev=$("$FLOOP" attach --discard keep "$(mkimage 1M)")
+ends_with 7 "*is not on ext4 or xfs*" set "$dev" --discard pass --mapping on
+is "after a failing set" "$(attr "$dev" loop/discard)" keep
+detach "$dev"
