@@ -72,8 +72,8 @@ printf '\nEach line is all of the work between attaching and detaching.\n\n'
 	printf 'instructions a read\ta write\n'
 	paste "$speeds" <(cut -f 4- "$costs")
 } | column -t -s $'\t'
-printf '\nRandom direct I/O of 4 KiB at a depth of 16, once: 3 s on the test'
-printf " machine's\nemulated disk, where only the ratios count; and 4,000"
-printf ' I/Os on a RAM disk, with the\ninstructions of fio itself.'
-printf ' docs/benchmarks.md has more of both.\n\n'
+printf '\nRandom direct I/O of 4 KiB at a depth of 16, once: for 3 s on the'
+printf ' emulated disk,\nwhere only the ratios count, and 4,000 I/Os on a RAM'
+printf ' disk, with the instructions\nof fio itself. docs/benchmarks.md has'
+printf ' more of both.\n\n'
 printf 'Took %d s in all.\n' $((SECONDS - seconds))

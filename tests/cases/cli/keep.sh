@@ -21,18 +21,18 @@ reads() {
 for fs in ext4 xfs; do
 	begin_fs "$fs"
 	written "$MNT/image" 8M 1
-	all=$(stat -c %b "$MNT/image")
+	full=$(stat -c %b "$MNT/image")
 	dev=$("$FLOOP" attach --discard keep "$MNT/image")
 	wait_mapped "$dev"
 	is "the setting" "$(attr "$dev" loop/discard)" keep
 	is "in the status" "$(status "$dev" discard)" keep
 	check "$fs: discard all" blkdiscard "$dev"
-	has "$fs: after a discard" "$all"
+	has "$fs: after a discard" "$full"
 	reads "$fs: it did nothing"
 	is "$fs: what is mapped" "$(loop_stat "$dev" mapped_bytes)" \
 		$((8 << 20))
 	check "$fs: zeroes" blkdiscard -z -o 4M -l 4M "$dev"
-	has "$fs: after zeroes" "$all"
+	has "$fs: after zeroes" "$full"
 	check "$fs: they are" cmp -n 4M -i 4M:0 "$dev" /dev/zero
 
 	refused "another word" "*nvalid argument*" \
@@ -40,7 +40,7 @@ for fs in ext4 xfs; do
 	is "and changes nothing" "$(attr "$dev" loop/discard)" keep
 	check "pass" "$FLOOP" set "$dev" --discard pass
 	check "$fs: discard a half" blkdiscard -l 4M "$dev"
-	has "$fs: after that discard" $((all / 2))
+	has "$fs: after that discard" $((full / 2))
 	check "keep" "$FLOOP" set "$MNT/image" --discard keep
 	detach "$dev"
 	dev=$("$FLOOP" attach "$MNT/image")
