@@ -30,7 +30,10 @@ done <<< "$RW"
 # updates/floop.ko may be an old build, and there is none where the in-tree
 # driver is tested.
 rm -f "/lib/modules/$(uname -r)/updates/floop.ko"
-[ -z "$MODULE" ] || cp "$MODULE" "/lib/modules/$(uname -r)/updates/"
+# Beside the module for the machine's kernel is that for the one it has changed
+# to.
+[ -z "$MODULE" ] || cp "${MODULE%/*/*}/$(uname -r)/${MODULE##*/}" \
+	"/lib/modules/$(uname -r)/updates/"
 if [ -n "$MODULE" ] && [ "$NAMES" = loop ]; then
 	for kind in modprobe modules-load; do
 		cp "$PROJECT/drop-in/$kind.conf" \

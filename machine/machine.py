@@ -118,6 +118,10 @@ class Machine:
         if self.args.no_module:
             return ""
         script("module.sh", self.kernel.release, "floop")
+        if self.args.systemd:
+            # It may change to the other kernel, by kexec.
+            for name in ("lts", "stable"):
+                script("module.sh", kernels.find(name).release, "floop")
         return str(BUILD / "modules" / self.kernel.release / "floop.ko")
 
     def drivers(self):

@@ -79,7 +79,9 @@ settings()
 	END
 	ln -sf /dev/null "$units/systemd-random-seed.service"
 	echo 'LOAD_KEXEC=false' > "$1/etc/default/kexec"
+	# What a live system needs, and what this one does (kexec).
 	printf '%s\n' nvme ext4 squashfs overlay loop \
+		virtio_pci virtio_blk 9p 9pnet_virtio \
 		> "$1/etc/initramfs-tools/modules"
 	sed -i 's/^MODULES=.*/MODULES=list/; s/^COMPRESS=.*/COMPRESS=zstd/' \
 		"$1/etc/initramfs-tools/initramfs.conf"

@@ -41,6 +41,20 @@ reboot_machine() {
 	exit 75
 }
 
+# initramfs live|drop-in KVER MODULE - $WORK/initrd: the one of that name,
+# without or with the drop-in; with that build of our module, as its own may be
+# older
+initramfs() {
+	local folder=usr/lib/modules/$2/updates
+	cp "/floop/$1-$2.img" "$WORK/initrd"
+	[ "$1" = drop-in ] || return 0
+	mkdir -p "$WORK/$folder"
+	cp "$3" "$WORK/$folder/floop.ko"
+	truncate --size=%4 "$WORK/initrd"
+	(cd "$WORK" && echo "$folder/floop.ko" | cpio -o -H newc --quiet) \
+		>>"$WORK/initrd"
+}
+
 # tree FOLDER - a small operating system: busybox, and a name
 tree() {
 	mkdir -p "$1"/{dev,proc,sys,run,tmp,root,etc,var/tmp} \

@@ -14,16 +14,7 @@ disk=${DISKS%% *}
 boot_live() {
 	local kver arguments
 	kver=$(uname -r)
-	cp "/floop/$1-$kver.img" "$WORK/initrd"
-	# The image was made with an older build of our module.
-	if [ "$1" = drop-in ]; then
-		truncate --size=%4 "$WORK/initrd"
-		(
-			cd /
-			echo "usr/lib/modules/$kver/updates/floop.ko" |
-				cpio -o -H newc --quiet
-		) >>"$WORK/initrd"
-	fi
+	initramfs "$1" "$kver" "$MODULE_FILE"
 	arguments=$(sed 's/ init=.*//; s/ virtme[^ ]*//g; s/ root=[^ ]*//' \
 		/proc/cmdline)
 	check "load the live system" kexec --load "/boot/vmlinuz-$kver" \
