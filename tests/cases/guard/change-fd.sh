@@ -9,7 +9,7 @@
 . tests/lib/guard.sh
 programs loopdev pattern
 
-rounds=$(more 9)
+rounds=$(more 5)
 user=(setpriv --reuid 1000 --regid 1000 --clear-groups)
 
 # as WHO COMMAND... - with the device's node

@@ -6,7 +6,7 @@
 #   and by floop, with the module and without it. Blank, unknown or nested
 #   content keeps sectors of 512 bytes.
 # modes: side-by-side drop-in
-# machines: lts-side-by-side stable-drop-in
+# machines: stable-drop-in
 # timeout: 900
 # debug: no
 . tests/lib/images.sh
