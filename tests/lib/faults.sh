@@ -34,6 +34,11 @@ failing_nowait() {
 # failing_cache CACHE - all allocations from it, whoever asks
 failing_cache() {
 	echo N >"$FAILSLAB/ignore-gfp-wait"
+	failing_nowait_cache "$1"
+}
+
+# failing_nowait_cache CACHE - all allocations from it that may not wait
+failing_nowait_cache() {
 	echo 1 >"/sys/kernel/slab/$1/failslab"
 	echo Y >"$FAILSLAB/cache-filter"
 	echo 100 >"$FAILSLAB/probability"

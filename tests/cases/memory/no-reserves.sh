@@ -36,6 +36,10 @@ for fs in ext4 xfs; do
 	failing_nowait 90
 	echo 0 >"/sys/block/${dev#/dev/}/loop/mapping"
 	echo 1 >"/sys/block/${dev#/dev/}/loop/mapping"
+	wait_until 20 mapped "$dev"
+	failing_nowait 0
+	wait_mapped "$dev" 8
+	failing_nowait 90
 	for at in 1 3 5; do
 		blkdiscard -o ${at}M -l 64k "$dev"
 	done
@@ -52,6 +56,11 @@ for fs in ext4 xfs; do
 	set_mapping 0
 	for group in first second; do
 		dev=$(loop_attach direct "$MNT/image")
+		# There is memory for a lane, but not for its place.
+		failing_nowait_cache radix_tree_node
+		check "$fs: a cgroup without lanes" in_group $group \
+			pattern write -d -n -q -b 64k -s 3 "$dev" 1M
+		works_again radix_tree_node
 		failing_nowait 50
 		check "$fs: the writes of a cgroup" \
 			in_group $group pattern write -q -s 3 "$dev" 8M
