@@ -199,10 +199,14 @@ static void prepare(const char *what)
 			usleep(10000);
 			reopen();
 		}
-		if (!strcmp(what, "remove")) {
-			close(dev);
-			dev = -1;
-		}
+		close(dev);
+		dev = -1;
+		if (!strcmp(what, "remove"))
+			return;
+		/* A new device: the first attach allocates more. */
+		settled(remove_it, ENODEV);
+		settled(add, EEXIST);
+		reopen();
 		return;
 	}
 	for (int i = 0; i < 1000; i++) {

@@ -23,11 +23,15 @@ done
 [ ! -e "$debug/fail_page_alloc/min-order" ] ||
 	echo 0 >"$debug/fail_page_alloc/min-order"
 later set_mapping 0
-for mapping in 0 1; do
-	echo "mapping=$mapping"
-	set_mapping $mapping
-	failnth "$MNT/image"
-done
+failing() {
+	echo "$1, mapping=$2"
+	set_mapping "$2"
+	failnth "$1"
+}
+failing "$MNT/image" 0
+failing "$MNT/image" 1
+# An image on no disk has its workqueues from the beginning.
+failing "$(mkimage 4M)" 0
 set_mapping 0
 rmmod "$MODULE"
 later insert_missing
