@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: Pages that the device's own page cache writes back are merged into
 #   large writes to the image. Each lands where it belongs, and nothing lands
-#   between pages that aren't adjacent. Writes of different priority land, too.
-#   If the disk fails one of them, the others are still written.
+#   between pages that aren't adjacent. If the disk fails one of them, the
+#   others are still written.
 # modes: side-by-side
 . tests/lib/case.sh
 programs loopdev pattern
@@ -63,16 +63,6 @@ for how in direct buffered; do
 	drop_caches
 	check "$how: the others are as they were" cmp "$WORK/model" "$MNT/image"
 done
-
-# Neighbours of different priority
-dev=$(loop_attach direct "$MNT/image")
-check "writes of two priorities" fio --name=priorities --filename="$dev" \
-	--ioengine=libaio --direct=1 --iodepth=32 --iodepth_batch=16 \
-	--cmdprio_percentage=50 --rw=write --bs=4k --size=1M \
-	--buffer_pattern=0x37 --allow_file_create=0 --output="$WORK/fio"
-loopdev detach "$dev"
-drop_caches
-check "they are in the image" cmp -n 1M "$MNT/image" <(tr '\0' 7 </dev/zero)
 unmount "$MNT"
 
 # A disk of 2 MiB with a bad page in the middle
