@@ -12,9 +12,9 @@ all been taken, is a fault as well. --all prints the missed branches that have
 a reason, too.
 
 A line is known by its function and its text, as line numbers change with every
-edit. The branches are those of floop.ko. The debug build has the same ones, and
-then those of its broken rules and its windows, so what it has taken counts,
-too, and the rest doesn't.
+edit. The branches are those of floop.ko. The debug build has the same ones,
+mostly in the same order, and then those of its broken rules and its windows, so
+what it has taken counts, too, and the rest doesn't.
 """
 
 import argparse
