@@ -29,6 +29,8 @@ header comments say what it needs:
   # debug: also | only | no                    part of `make test-debug`: also
                                                there (default), only there, not;
                                                once, unless --everywhere
+  # coverage: no                               not part of `make coverage`: its
+                                               kernel lacks what the case needs
 
 All cases with the same needs share one machine per kernel and mode, which runs
 them in sequence (tests/guest/run.py). A machine that dies takes down the case
@@ -74,6 +76,7 @@ HEADERS = {
     "memory": "2G",
     "timeout": "180",
     "debug": "also",
+    "coverage": "also",
     "init": "",
     "module": "",
 }
@@ -168,6 +171,10 @@ def read_headers(path):
     if found["debug"] not in ("also", "only", "no"):
         raise BadHeader(
             f"{path}: debug: {found['debug']!r} is none of also, only, no"
+        )
+    if found["coverage"] not in ("also", "no"):
+        raise BadHeader(
+            f"{path}: coverage: {found['coverage']!r} is neither also nor no"
         )
     if found["init"] not in ("", "systemd"):
         raise BadHeader(f"{path}: init: {found['init']!r} is not systemd")
@@ -292,6 +299,8 @@ class CaseFile(pytest.File):
             pair for pair in pairs if pair[0] in (option.kernel or KERNELS)
         ]
         for kernel in option.kernel or ():
+            if kernel == "coverage" and headers["coverage"] == "no":
+                continue
             if SERIES.get(kernel) in kernels and not headers["init"]:
                 chosen += [(kernel, mode) for mode in self.once(pairs)]
         return chosen

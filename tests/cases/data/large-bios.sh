@@ -9,6 +9,7 @@
 # memory: 6G
 # timeout: 600
 # debug: no
+# coverage: no
 . tests/lib/guard.sh
 programs loopdev bigio
 

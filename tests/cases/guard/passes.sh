@@ -7,6 +7,7 @@
 # modes: side-by-side
 # machines: stable-side-by-side
 # debug: no
+# coverage: no
 # timeout: 400
 . tests/lib/guard.sh
 programs loopdev pattern

@@ -7,6 +7,7 @@
 # machines: lts-side-by-side stable-drop-in
 # timeout: 900
 # debug: no
+# coverage: no
 . tests/lib/hosts.sh
 
 # on_disks HOST TYPE CONFIG-OPTION MOUNT-OPTIONS MKFS...

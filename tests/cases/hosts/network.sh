@@ -6,6 +6,7 @@
 # machines: lts-side-by-side stable-drop-in
 # timeout: 900
 # debug: no
+# coverage: no
 . tests/lib/hosts.sh
 
 noise "$WORK/noise" 2

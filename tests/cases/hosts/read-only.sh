@@ -7,6 +7,7 @@
 # machines: lts-side-by-side stable-drop-in
 # timeout: 600
 # debug: no
+# coverage: no
 . tests/lib/hosts.sh
 
 noise "$WORK/noise" 1

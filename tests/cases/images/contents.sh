@@ -9,6 +9,7 @@
 # machines: stable-drop-in
 # timeout: 900
 # debug: no
+# coverage: no
 . tests/lib/images.sh
 
 # KIND SECTORS MEGABYTES: what it is, the sectors of the disk on which it is
