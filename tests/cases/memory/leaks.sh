@@ -22,6 +22,7 @@ for how in direct buffered; do
 		loopdev detach "$dev"
 	done
 	n=$(loopdev add 300)
+	udev_settle
 	loopdev remove "$n"
 done
 # A lease that is refused, again and again
