@@ -24,6 +24,8 @@ for fs in ext4 xfs; do
 	check "$fs: a file in its place" written "$MNT/neighbour" 8M 7
 	check "$fs: and another" fallocate -l $((free - 40))M "$MNT/filler"
 	check "$fs: written again" written "$MNT/image" 8M 2
+	# The next epoch begins before the lookup of this one ends.
+	wait_until 15 mapped "$dev"
 	window 0
 	wait_mapped "$dev"
 	check "$fs: what the device has" pattern check -d -q -s 2 "$dev" 8M
