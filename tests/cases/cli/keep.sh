@@ -33,7 +33,11 @@ for fs in ext4 xfs; do
 		$((8 << 20))
 	check "$fs: zeroes" blkdiscard -z -o 4M -l 4M "$dev"
 	has "$fs: after zeroes" "$full"
-	check "$fs: they are" cmp -n 4M -i 4M:0 "$dev" /dev/zero
+	check "$fs: zeroes that need no blocks" \
+		fallocate --punch-hole -o 2M -l 2M "$dev"
+	has "$fs: after those" "$full"
+	check "$fs: they are" cmp -n 2M -i 2M:0 "$dev" /dev/zero
+	check "$fs: and so are the others" cmp -n 4M -i 4M:0 "$dev" /dev/zero
 
 	refused "another word" "*nvalid argument*" \
 		bash -c "echo free >/sys/block/${dev#/dev/}/loop/discard"
