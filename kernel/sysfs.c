@@ -8,6 +8,7 @@
 #include <linux/blkdev.h>
 #include <linux/fs.h>
 #include <linux/string.h>
+#include <linux/string_helpers.h>
 #include <linux/sysfs.h>
 
 #include "device.h"
@@ -207,18 +208,28 @@ static ssize_t show_ios(struct floop_image *image, char *buf, ssize_t len)
 	return len;
 }
 
-/* A name may have any characters in it, except a zero. */
+/*
+ * A name may have any bytes in it, except a zero. As in /proc/mounts, a
+ * backslash is octal; so is all that isn't printable ASCII. (%pE escapes
+ * neither backslashes nor all of UTF-8: what is left is in no encoding.)
+ */
 static ssize_t show_breaker(struct floop_image *image, char *buf, ssize_t len)
 {
 	struct floop_breaker breaker = floop_guard_breaker(image);
-	size_t size = strnlen(breaker.name, sizeof(breaker.name));
+	char name[4 * TASK_COMM_LEN];
+	int size;
+
+	size = string_escape_mem(breaker.name,
+				 strnlen(breaker.name, TASK_COMM_LEN), name,
+				 sizeof(name),
+				 ESCAPE_NAP | ESCAPE_APPEND | ESCAPE_OCTAL,
+				 "\\");
 
 	return len + sysfs_emit_at(buf, len,
 				   "broken_at %lld\n"
 				   "broken_pid %d\n"
-				   "broken_by %*pE\n",
-				   breaker.time, breaker.pid, (int)size,
-				   breaker.name);
+				   "broken_by %.*s\n",
+				   breaker.time, breaker.pid, size, name);
 }
 
 /* One file, like a cgroup's memory.stat: each file makes an attach slower. */

@@ -59,7 +59,7 @@ def test_sysfs():
         # A string that is one line, "key %llu\n", or the key of one
         (
             "### `loop/stat`",
-            r'"(\w+(?= %(?:l*[ud]|zu|\*pE)\\n")|ios_file_\w+(?="))',
+            r'"(\w+(?= %(?:l*[ud]|zu|\.\*s)\\n")|ios_file_\w+(?="))',
         ),
         ("## Tracepoints", r"\b(?:TRACE_EVENT\(|DEFINE_EVENT\(\w+,)\s*(\w+)"),
         ("## ioctls", r"^\tcase (LOOP_\w+):"),

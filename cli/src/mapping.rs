@@ -5,9 +5,11 @@
 //! Nothing here opens the image: another opener ends the mapping.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -18,7 +20,7 @@ use crate::device::{Attachment, Device, Driver};
 use crate::error::{Error, Exit, Result};
 use crate::output::warn;
 use crate::target::not_attached;
-use crate::text::printable;
+use crate::text::{printable, unescape};
 use crate::{dio, wait};
 
 /// How long to wait for the mapping to begin.
@@ -74,7 +76,7 @@ pub struct Break {
     pub time: u64,
     /// The process.
     pub pid: Option<u64>,
-    /// The name of its thread.
+    /// The name of its thread, safe to print.
     pub command: Option<String>,
 }
 
@@ -84,14 +86,15 @@ impl Break {
         let number = |name| line(name)?.parse::<u64>().ok();
         let time = number("broken_at").filter(|time| *time != 0)?;
         let pid = number("broken_pid").filter(|pid| *pid != 0);
-        let command = pid.and_then(|_| line("broken_by"));
+        let command = pid.and_then(|_| line("broken_by")).map(|name| {
+            printable(&OsString::from_vec(unescape(name.as_bytes())))
+        });
         Some(Self { time, pid, command })
     }
 
     /// The process: "cp (1234)".
     pub fn by(&self) -> Option<String> {
-        let name = printable(self.command.as_ref()?.as_ref());
-        Some(format!("{name} ({})", self.pid?))
+        Some(format!("{} ({})", self.command.as_ref()?, self.pid?))
     }
 }
 
@@ -125,7 +128,9 @@ pub struct Mapping {
 impl Mapping {
     /// From a device; `None` if the driver doesn't map or nothing is attached.
     pub fn of(device: Device) -> Option<Self> {
-        let stat = device.attribute("loop/stat")?.into_string().ok()?;
+        let stat = device.attribute("loop/stat")?;
+        // Whatever a name in it is made of, the rest is known.
+        let stat = stat.to_string_lossy();
         let lines = || stat.lines().filter_map(|line| line.split_once(' '));
         let line = |name: &str| {
             let found = lines().find(|(word, _)| *word == name);
@@ -319,7 +324,7 @@ mod tests {
             Break::parse(move |name| match name {
                 "broken_at" => Some(at.clone()),
                 "broken_pid" => Some(pid.clone()),
-                "broken_by" => Some("cp 1".to_owned()),
+                "broken_by" => Some("\\303\\251\\134 \\012".to_owned()),
                 _ => None,
             })
         };
@@ -327,7 +332,7 @@ mod tests {
         let unknown = of("7", "0").map(|known| (known.time, known.by()));
         assert_eq!(unknown, Some((7, None)));
         let by = of("7", "12").and_then(|known| known.by());
-        assert_eq!(by.as_deref(), Some("cp 1 (12)"));
+        assert_eq!(by.as_deref(), Some("é\\ \\x0a (12)"));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::str;
 use crate::device::{DevId, Device};
 use crate::flooptab;
 use crate::holder;
-use crate::text::printable;
+use crate::text::{printable, unescape};
 
 /// The name by which the command is this.
 pub const NAME: &str = "mount.floop";
@@ -276,27 +276,6 @@ fn device_at(folder: &Path) -> Option<Device> {
     id.sysfs()?.file_name()?.to_str()?.parse().ok()
 }
 
-/// A path of mountinfo without its escapes.
-fn unescape(path: &[u8]) -> Vec<u8> {
-    let mut found = Vec::with_capacity(path.len());
-    let mut rest = path;
-    while let Some((first, more)) = rest.split_first() {
-        let digits = more.get(..3).and_then(|d| str::from_utf8(d).ok());
-        let byte = digits.and_then(|d| u8::from_str_radix(d, 8).ok());
-        match byte {
-            Some(byte) if *first == b'\\' => {
-                found.push(byte);
-                rest = &more[3..];
-            }
-            _ => {
-                found.push(*first);
-                rest = more;
-            }
-        }
-    }
-    found
-}
-
 /// Whether a device has the image.
 fn has(device: Device, arguments: &Arguments) -> bool {
     let image = fs::canonicalize(&arguments.image).ok();
@@ -376,11 +355,5 @@ mod tests {
         for word in ["offset=x", "direct-io=1", "mapping=maybe"] {
             assert_eq!(planned(word), Err(USAGE), "{word}");
         }
-    }
-
-    #[test]
-    fn paths_of_mountinfo() {
-        assert_eq!(unescape(b"/a\\040b\\134"), b"/a b\\");
-        assert_eq!(unescape(b"/a"), b"/a");
     }
 }

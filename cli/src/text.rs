@@ -28,6 +28,28 @@ pub fn printable(name: &OsStr) -> String {
     text
 }
 
+/// What the kernel shows with octal escapes, as the paths in mountinfo, without
+/// them.
+pub fn unescape(text: &[u8]) -> Vec<u8> {
+    let mut found = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((first, more)) = rest.split_first() {
+        let digits = more.get(..3).and_then(|d| std::str::from_utf8(d).ok());
+        let byte = digits.and_then(|d| u8::from_str_radix(d, 8).ok());
+        match byte {
+            Some(byte) if *first == b'\\' => {
+                found.push(byte);
+                rest = &more[3..];
+            }
+            _ => {
+                found.push(*first);
+                rest = more;
+            }
+        }
+    }
+    found
+}
+
 /// A number with a noun: "1 byte", "2 bytes".
 pub fn count(number: u64, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
@@ -57,6 +79,12 @@ mod tests {
         assert_eq!(printable(OsStr::from_bytes(b"a\xffb")), "a\\xffb");
         // A terminal takes this for "\x1b[".
         assert_eq!(printable(OsStr::new("a\u{9b}31m")), "a\\xc2\\x9b31m");
+    }
+
+    #[test]
+    fn escapes_of_the_kernel() {
+        assert_eq!(unescape(b"/a\\040b\\134"), b"/a b\\");
+        assert_eq!(unescape(b"/a"), b"/a");
     }
 
     #[test]

@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: floop watch prints the epochs of a mapped image as they begin and are
-#   broken, and by whom. floop top tells mapped I/O from I/O through the file
-#   system.
+#   broken, and by whom, whatever bytes the name has. floop top tells mapped I/O
+#   from I/O through the file system.
 # modes: side-by-side drop-in
 # machines: stable-side-by-side lts-drop-in
 # timeout: 240
 . tests/lib/cli.sh
-map_images
+. tests/lib/guard.sh
 
 # happened EVENT - is it in the output of watch?
 happened() {
@@ -36,6 +36,22 @@ begun_again() {
 		grep -q " epoch-begun $dev $image count="
 }
 wait_until 20 begun_again
+
+# The name of a thread is of any bytes
+own=$(</proc/$$/comm)
+# named NAME SHOWN - break an epoch by that name; in JSON it is SHOWN
+named() {
+	wait_mapped "$dev"
+	printf '%s' "$1" >/proc/$$/comm
+	exec 5<"$image"
+	exec 5<&-
+	printf '%s' "$own" >/proc/$$/comm
+	is "its name" "$(status "$dev" command)" "$2"
+	is "and the rest" "$(status "$dev" epochs_broken)" "$(broken "$dev")"
+}
+named Ärger Ärger
+named $'a\xff\\n\n' 'a\\xff\\n\\x0a'
+wait_mapped "$dev"
 
 # reads SECONDS - read the device, directly, for as long as that
 reads() {
