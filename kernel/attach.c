@@ -352,8 +352,8 @@ void floop_detach(struct floop_device *dev)
 	int err;
 
 	/*
-	 * This waits for a task in mapping_store(), which has the device's lock
-	 * or waits for it. So take the lock only afterwards.
+	 * This waits for a task that writes to a file of sysfs, which has the
+	 * device's lock or waits for it. So take the lock only afterwards.
 	 */
 	floop_sysfs_remove(dev);
 	mutex_lock(&dev->lock);

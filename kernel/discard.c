@@ -2,7 +2,9 @@
 /*
  * Discard and write-zeroes: they punch holes into the image, or zero ranges of
  * it. A discarded range reads as zeroes, unless the device keeps its blocks:
- * then a discard does nothing, and write-zeroes frees nothing.
+ * then a discard does nothing, and the block layer writes zeroes itself. (A
+ * zeroed range is unwritten, so it isn't mapped; and xfs frees its blocks first
+ * and allocates others, which somebody else may have taken.)
  */
 #include <linux/blkdev.h>
 #include <linux/falloc.h>
@@ -63,16 +65,11 @@ void floop_discard(struct floop_io *io)
 	struct bio *bio = io->bio;
 	loff_t pos = image->offset +
 		     ((loff_t)bio->bi_iter.bi_sector << SECTOR_SHIFT);
-	bool keep = READ_ONCE(image->dev->keep_blocks);
 	int mode = FALLOC_FL_PUNCH_HOLE;
 	int err;
 
-	if (keep && bio_op(bio) == REQ_OP_DISCARD) {
-		floop_io_end(io, BLK_STS_OK, NULL);
-		return;
-	}
 	if (bio_op(bio) == REQ_OP_WRITE_ZEROES &&
-	    (keep || (bio->bi_opf & REQ_NOUNMAP)))
+	    (bio->bi_opf & REQ_NOUNMAP))
 		mode = FALLOC_FL_ZERO_RANGE;
 	if (test_bit(ilog2(mode), &image->unsupported)) {
 		floop_io_end(io, BLK_STS_NOTSUPP, NULL);
@@ -94,6 +91,25 @@ void floop_discard(struct floop_io *io)
 		schedule_work(&image->unsupported_work);
 	}
 	floop_io_end(io, err ? floop_io_status(err) : BLK_STS_OK, NULL);
+}
+
+/**
+ * floop_discard_kept() - answer a bio of a device that keeps its blocks
+ * @bio: REQ_OP_DISCARD or REQ_OP_WRITE_ZEROES
+ *
+ * The limit of write-zeroes is 0, but the block layer looks at it before the
+ * bio is in the queue's usage counter. One that comes all the same is refused
+ * as there, and its submitter writes zeroes.
+ *
+ * Context: Process context, in the queue's usage counter. Doesn't sleep.
+ */
+void floop_discard_kept(struct bio *bio)
+{
+	if (bio_op(bio) == REQ_OP_WRITE_ZEROES)
+		bio->bi_status = BLK_STS_NOTSUPP;
+	else if (blk_queue_io_stat(bdev_get_queue(bio->bi_bdev)))
+		bio_end_io_acct(bio, bio_start_io_acct(bio));
+	bio_endio(bio);
 }
 
 /**

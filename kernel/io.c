@@ -72,6 +72,10 @@ void floop_submit_bio(struct bio *bio)
 	case REQ_OP_WRITE_ZEROES:
 		if (unlikely(image->read_only))
 			goto io_error;
+		if (READ_ONCE(dev->keep_blocks)) {
+			floop_discard_kept(bio);
+			return;
+		}
 		cause = FLOOP_CAUSE_DISCARD;
 		break;
 	default:

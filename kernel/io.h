@@ -122,6 +122,7 @@ void floop_flush_fail(struct llist_node *node, int err);
 
 /* discard.c: discard and write-zeroes */
 void floop_discard(struct floop_io *io);
+void floop_discard_kept(struct bio *bio);
 void floop_discard_unsupported(struct work_struct *work);
 
 #endif /* FLOOP_IO_H */

@@ -72,7 +72,8 @@ static void set_discard(struct floop_image *image, struct queue_limits *lim)
 		granularity = statfs.f_bsize;
 	}
 	lim->max_hw_discard_sectors = sectors;
-	lim->max_write_zeroes_sectors = sectors;
+	/* Blocks are kept by writing zeroes to them. */
+	lim->max_write_zeroes_sectors = image->dev->keep_blocks ? 0 : sectors;
 	lim->discard_granularity = sectors ? granularity : 0;
 }
 
@@ -87,6 +88,19 @@ static void drop_unsupported(struct floop_image *image,
 		lim->max_hw_discard_sectors = 0;
 		lim->discard_granularity = 0;
 	}
+}
+
+/**
+ * floop_limits_discard() - set the limits of discard and write-zeroes
+ * @image: the image
+ * @lim: limits that are being updated
+ *
+ * Context: Process context. May sleep.
+ */
+void floop_limits_discard(struct floop_image *image, struct queue_limits *lim)
+{
+	set_discard(image, lim);
+	drop_unsupported(image, lim);
 }
 
 /*
@@ -152,8 +166,7 @@ void floop_limits_set(struct floop_image *image, struct queue_limits *lim,
 		lim->features |= BLK_FEAT_WRITE_CACHE | BLK_FEAT_FUA;
 	if (disk && floop_bdev_rotational(disk))
 		lim->features |= BLK_FEAT_ROTATIONAL;
-	set_discard(image, lim);
-	drop_unsupported(image, lim);
+	floop_limits_discard(image, lim);
 }
 
 /**

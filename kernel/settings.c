@@ -2,7 +2,7 @@
 /*
  * Get and change the settings of an attached device: LOOP_GET_STATUS,
  * LOOP_SET_STATUS, LOOP_SET_CAPACITY, LOOP_SET_DIRECT_IO, LOOP_SET_BLOCK_SIZE,
- * and mapping.
+ * mapping, and what becomes of discards.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -299,6 +299,34 @@ int floop_settings_set_mapping(struct floop_device *dev, bool mapping)
 	dev->want_mapping = mapping;
 	remap_whole(dev);
 	return 0;
+}
+
+/**
+ * floop_settings_set_keep() - keep the image's blocks, or free discarded ones
+ * @dev: the device
+ * @keep: true: keep them
+ *
+ * Context: Process context, with the device's lock held. Freezes the queue:
+ * discards that came before are done afterwards.
+ * Return: 0; -ENXIO where the image is gone.
+ */
+int floop_settings_set_keep(struct floop_device *dev, bool keep)
+{
+	struct floop_image *image = dev->image;
+	struct request_queue *q = dev->disk->queue;
+	struct queue_limits lim;
+	unsigned int memflags;
+	int err;
+
+	if (!image)
+		return -ENXIO;
+	lim = queue_limits_start_update(q);
+	WRITE_ONCE(dev->keep_blocks, keep);
+	floop_limits_discard(image, &lim);
+	memflags = floop_freeze_queue(q);
+	err = queue_limits_commit_update(q, &lim);
+	floop_unfreeze_queue(q, memflags);
+	return err;
 }
 
 /**

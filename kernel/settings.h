@@ -15,6 +15,7 @@ int floop_settings_set(struct floop_device *dev,
 		       const struct loop_info64 *info);
 int floop_settings_get(struct floop_device *dev, struct loop_info64 *info);
 int floop_settings_set_mapping(struct floop_device *dev, bool mapping);
+int floop_settings_set_keep(struct floop_device *dev, bool keep);
 int floop_settings_set_capacity(struct floop_device *dev);
 int floop_settings_set_direct(struct floop_device *dev, bool direct);
 int floop_settings_set_block_size(struct floop_device *dev, blk_mode_t mode,

@@ -2,8 +2,8 @@
 /*
  * /sys/block/NAME/loop/: the in-tree driver's files, which losetup and lsblk
  * read, and files of floop's own: the driver, the reason why I/O is not direct,
- * discard and mapping. Reading waits for nothing; writing mapping takes the
- * device's lock.
+ * discard and mapping. Reading waits for nothing; writing takes the device's
+ * lock.
  */
 #include <linux/blkdev.h>
 #include <linux/fs.h>
@@ -301,12 +301,18 @@ static ssize_t discard_show(struct device *ddev, struct device_attribute *attr,
 static ssize_t discard_store(struct device *ddev, struct device_attribute *attr,
 			     const char *buf, size_t len)
 {
+	struct floop_device *dev = to_floop(ddev);
 	int keep = sysfs_match_string(discard_words, buf);
+	int err;
 
 	if (keep < 0)
 		return keep;
-	WRITE_ONCE(to_floop(ddev)->keep_blocks, keep);
-	return len;
+	err = mutex_lock_killable(&dev->lock);
+	if (err)
+		return err;
+	err = floop_settings_set_keep(dev, keep);
+	mutex_unlock(&dev->lock);
+	return err ?: len;
 }
 
 static DEVICE_ATTR_RW(discard);

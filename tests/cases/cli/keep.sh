@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: With --discard keep, given to attach or set, a discard succeeds, frees
-#   no block of the image and leaves it mapped; a write of zeroes frees none,
-#   either. With --discard pass, and after the next attach, discards free
-#   blocks. A failing set leaves the setting as it was.
+#   no block of the image and leaves it mapped, and a flush after it, too. So
+#   does a write of zeroes. With --discard pass, and after the next attach,
+#   discards free blocks. A failing set leaves the setting as it was.
 # modes: side-by-side drop-in
 # machines: stable-side-by-side lts-drop-in
 . tests/lib/cli.sh
@@ -18,6 +18,10 @@ reads() {
 	check "$1" pattern check -d -q -s 1 "$dev" 8M
 }
 
+zeroes_limit() {
+	attr "$dev" queue/write_zeroes_max_bytes
+}
+
 for fs in ext4 xfs; do
 	begin_fs "$fs"
 	written "$MNT/image" 8M 1
@@ -29,20 +33,23 @@ for fs in ext4 xfs; do
 	check "$fs: discard all" blkdiscard "$dev"
 	has "$fs: after a discard" "$full"
 	reads "$fs: it did nothing"
-	is "$fs: what is mapped" "$(loop_stat "$dev" mapped_bytes)" \
-		$((8 << 20))
+	check "$fs: a flush" sync "$dev"
+	is "$fs: flushes through the file" "$(ios "$dev" file_flush)" 0
+	is "$fs: write-zeroes" "$(zeroes_limit)" 0
 	check "$fs: zeroes" blkdiscard -z -o 4M -l 4M "$dev"
 	has "$fs: after zeroes" "$full"
-	check "$fs: zeroes that need no blocks" \
+	refused "$fs: a hole" "*not supported*" \
 		fallocate --punch-hole -o 2M -l 2M "$dev"
-	has "$fs: after those" "$full"
-	check "$fs: they are" cmp -n 2M -i 2M:0 "$dev" /dev/zero
-	check "$fs: and so are the others" cmp -n 4M -i 4M:0 "$dev" /dev/zero
+	has "$fs: after that" "$full"
+	is "$fs: what is mapped" "$(loop_stat "$dev" mapped_bytes)" \
+		$((8 << 20))
+	check "$fs: they are" cmp -n 4M -i 4M:0 "$dev" /dev/zero
 
 	refused "another word" "*nvalid argument*" \
 		bash -c "echo free >/sys/block/${dev#/dev/}/loop/discard"
 	is "and changes nothing" "$(attr "$dev" loop/discard)" keep
 	check "pass" "$FLOOP" set "$dev" --discard pass
+	[ "$(zeroes_limit)" -gt 0 ] || fail "$fs: no write-zeroes after that"
 	check "$fs: discard a half" blkdiscard -l 4M "$dev"
 	has "$fs: after that discard" $((full / 2))
 	check "keep" "$FLOOP" set "$MNT/image" --discard keep
