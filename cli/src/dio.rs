@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Direct I/O: whether an image supports it, and why not.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType, OFlags, StatxFlags, statx};
@@ -13,7 +12,7 @@ use rustix::io::Errno;
 use crate::cli::Direct;
 use crate::content::{Finding, smallest};
 use crate::device::{Attachment, DevId, Driver};
-use crate::image::{Identity, content_of, size_of, visible};
+use crate::image::{self, Identity, content_of, size_of, visible};
 
 /// The smallest sector size.
 const SECTOR: u32 = 512;
@@ -50,9 +49,7 @@ fn stated_alignment(file: &File) -> Option<u32> {
 
 /// Opens the file for direct I/O, if that is possible.
 fn open_direct(file: &File) -> Option<File> {
-    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let flags = i32::try_from(OFlags::DIRECT.bits()).ok()?;
-    OpenOptions::new().read(true).custom_flags(flags).open(path).ok()
+    image::reopen(file, OFlags::DIRECT).ok()
 }
 
 /// Whether a direct read works. overlayfs accepts `O_DIRECT` even if the file
@@ -235,12 +232,11 @@ fn reopen(
     let failed = |error: io::Error| {
         format!("the image: {}", crate::error::reason(&error))
     };
-    // Don't open another file under that name: a FIFO would block.
-    let metadata = fs::metadata(path).map_err(failed)?;
+    let (found, metadata) = image::find(path).map_err(failed)?;
     if identity.is_some_and(|identity| identity != Identity::of(&metadata)) {
         return Err("the image's name now belongs to another file".to_owned());
     }
-    File::open(path).map_err(failed)
+    image::reopen(&found, OFlags::empty()).map_err(failed)
 }
 
 /// Why an attached image has smaller sectors than direct I/O needs.

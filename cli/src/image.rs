@@ -3,9 +3,11 @@
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Seek, SeekFrom};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::content::{self, Finding};
@@ -179,6 +181,30 @@ impl Image {
     pub fn content(&self, offset: u64) -> Vec<Finding> {
         content_of(&self.file, offset)
     }
+}
+
+/// Finds a file that can be an image by its name, without opening it: another
+/// file may get the name at any time, and opening that one may do anything. For
+/// `reopen()`.
+pub fn find(path: &Path) -> io::Result<(File, Metadata)> {
+    let found = open_with(path, OFlags::PATH)?;
+    let metadata = found.metadata()?;
+    match unsuitable(&metadata) {
+        Some(cause) => Err(io::Error::other(cause)),
+        None => Ok((found, metadata)),
+    }
+}
+
+/// Opens what was found.
+pub fn reopen(found: &File, flags: OFlags) -> io::Result<File> {
+    let path = format!("/proc/self/fd/{}", found.as_raw_fd());
+    open_with(Path::new(&path), flags)
+}
+
+fn open_with(path: &Path, flags: OFlags) -> io::Result<File> {
+    // The kernel's flags fit; one that didn't would open it as usual.
+    let flags = i32::try_from(flags.bits()).unwrap_or_default();
+    OpenOptions::new().read(true).custom_flags(flags).open(path)
 }
 
 /// The size of a regular file or a block device.

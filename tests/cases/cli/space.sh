@@ -40,5 +40,13 @@ for fs in ext4 xfs; do
 		"$FLOOP" detach "$dev"
 		rm "$MNT"/{image,clone} 2>/dev/null || true
 	done
+	if [ "$fs" = ext4 ]; then
+		fallocate -l 4M "$MNT/image"
+		dev=$("$FLOOP" attach "$MNT/image")
+		wait_until 10 mapped "$dev"
+		takes 4 0
+		is "epochs broken, with nothing mapped" "$(broken "$dev")" 0
+		"$FLOOP" detach "$dev"
+	fi
 	end_fs
 done

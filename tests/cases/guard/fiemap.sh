@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: The fill counts extents, but not those of ext4 in 6.12, whose fiemap
 #   takes no lock: ext4 would remember extents that a truncate frees meanwhile.
+#   Nor does the command's status, which looks for shared blocks.
 # modes: side-by-side
 # machines: stable-side-by-side lts-side-by-side
+. tests/lib/cli.sh
 . tests/lib/guard.sh
 programs loopdev pattern
 
@@ -23,6 +25,15 @@ for fs in ext4 xfs; do
 		is "$fs: counts of extents" "$n" 0
 	elif [ "$n" -eq 0 ]; then
 		fail "$fs: the fill has counted no extents"
+	fi
+	check "$fs: off" "$FLOOP" set "$dev" --mapping off
+	before=$(calls)
+	is "$fs: shared" "$(status "$dev" shared)" 0
+	n=$(($(calls) - before))
+	if [ "$fs" = ext4 ]; then
+		is "$fs: counts of extents by status" "$n" 0
+	elif [ "$n" -eq 0 ]; then
+		fail "$fs: status has counted no extents"
 	fi
 	# The probe works.
 	before=$(calls)
