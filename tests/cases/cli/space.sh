@@ -29,6 +29,7 @@ for fs in ext4 xfs; do
 		[ "$driver" = loop ] || is "epochs broken" "$(broken "$dev")" 0
 		if [ "$fs" = xfs ]; then
 			xfs_io -f -c "reflink $MNT/image 0 0 4m" "$MNT/clone"
+			[ "$driver" = loop ] || wait_until 10 mapped "$dev"
 			takes 8 4
 			matches "as text" "$("$FLOOP" status "$dev")" \
 				"*shared:*4194304 (4 MiB) with other files*"
