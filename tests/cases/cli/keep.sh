@@ -38,7 +38,7 @@ for fs in ext4 xfs; do
 	is "$fs: write-zeroes" "$(zeroes_limit)" 0
 	check "$fs: zeroes" blkdiscard -z -o 4M -l 4M "$dev"
 	has "$fs: after zeroes" "$full"
-	refused "$fs: a hole" "*not supported*" \
+	refused "$fs: a hole" "*unsupported*" \
 		fallocate --punch-hole -o 2M -l 2M "$dev"
 	has "$fs: after that" "$full"
 	is "$fs: what is mapped" "$(loop_stat "$dev" mapped_bytes)" \

@@ -15,6 +15,11 @@ takes() {
 	is "shared" "$(status "$dev" shared)" $(($2 << 20))
 }
 
+# is_known - not while the image may be about to be mapped
+is_known() {
+	[ "$(status "$dev" shared)" != null ]
+}
+
 for fs in ext4 xfs; do
 	begin_fs "$fs"
 	for driver in loop floop; do
@@ -29,7 +34,7 @@ for fs in ext4 xfs; do
 		[ "$driver" = loop ] || is "epochs broken" "$(broken "$dev")" 0
 		if [ "$fs" = xfs ]; then
 			xfs_io -f -c "reflink $MNT/image 0 0 4m" "$MNT/clone"
-			[ "$driver" = loop ] || wait_until 10 mapped "$dev"
+			wait_until 30 is_known
 			takes 8 4
 			matches "as text" "$("$FLOOP" status "$dev")" \
 				"*shared:*4194304 (4 MiB) with other files*"
@@ -44,7 +49,7 @@ for fs in ext4 xfs; do
 	if [ "$fs" = ext4 ]; then
 		fallocate -l 4M "$MNT/image"
 		dev=$("$FLOOP" attach "$MNT/image")
-		wait_until 10 mapped "$dev"
+		wait_until 30 mapped "$dev"
 		takes 4 0
 		is "epochs broken, with nothing mapped" "$(broken "$dev")" 0
 		"$FLOOP" detach "$dev"
