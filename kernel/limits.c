@@ -90,19 +90,6 @@ static void drop_unsupported(struct floop_image *image,
 	}
 }
 
-/**
- * floop_limits_discard() - set the limits of discard and write-zeroes
- * @image: the image
- * @lim: limits that are being updated
- *
- * Context: Process context. May sleep.
- */
-void floop_limits_discard(struct floop_image *image, struct queue_limits *lim)
-{
-	set_discard(image, lim);
-	drop_unsupported(image, lim);
-}
-
 /*
  * Direct I/O hands the submitter's pages to the image's file system, which may
  * checksum or mirror them: then they must not change on the way. Stable pages
@@ -166,7 +153,8 @@ void floop_limits_set(struct floop_image *image, struct queue_limits *lim,
 		lim->features |= BLK_FEAT_WRITE_CACHE | BLK_FEAT_FUA;
 	if (disk && floop_bdev_rotational(disk))
 		lim->features |= BLK_FEAT_ROTATIONAL;
-	floop_limits_discard(image, lim);
+	set_discard(image, lim);
+	drop_unsupported(image, lim);
 }
 
 /**
@@ -191,6 +179,16 @@ int floop_limits_attach(struct floop_device *dev, struct floop_image *image,
 	return queue_limits_commit_update(q, &lim);
 }
 
+/* End an update of the limits of a queue that may be in use. */
+static int commit_frozen(struct request_queue *q, struct queue_limits *lim)
+{
+	unsigned int memflags = floop_freeze_queue(q);
+	int err = queue_limits_commit_update(q, lim);
+
+	floop_unfreeze_queue(q, memflags);
+	return err;
+}
+
 /**
  * floop_limits_drop() - clear the limits of operations that are unsupported
  * @dev: the device
@@ -202,12 +200,26 @@ void floop_limits_drop(struct floop_device *dev, struct floop_image *image)
 {
 	struct request_queue *q = dev->disk->queue;
 	struct queue_limits lim = queue_limits_start_update(q);
-	unsigned int memflags;
 
 	drop_unsupported(image, &lim);
-	memflags = floop_freeze_queue(q);
-	queue_limits_commit_update(q, &lim);
-	floop_unfreeze_queue(q, memflags);
+	commit_frozen(q, &lim);
+}
+
+/**
+ * floop_limits_discard() - set the limits of discard and write-zeroes
+ * @dev: the device, with an image
+ *
+ * Context: Process context, with the device's lock held. Freezes the queue.
+ * Return: 0 or an errno.
+ */
+int floop_limits_discard(struct floop_device *dev)
+{
+	struct request_queue *q = dev->disk->queue;
+	struct queue_limits lim = queue_limits_start_update(q);
+
+	set_discard(dev->image, &lim);
+	drop_unsupported(dev->image, &lim);
+	return commit_frozen(q, &lim);
 }
 
 /**

@@ -16,7 +16,7 @@ unsigned int floop_limits_block_size(struct floop_device *dev,
 				     bool asked);
 void floop_limits_set(struct floop_image *image, struct queue_limits *lim,
 		      unsigned int block_size);
-void floop_limits_discard(struct floop_image *image, struct queue_limits *lim);
+int floop_limits_discard(struct floop_device *dev);
 void floop_limits_direct(struct floop_image *image, struct queue_limits *lim);
 int floop_limits_attach(struct floop_device *dev, struct floop_image *image,
 			unsigned int block_size, bool asked);

@@ -312,21 +312,10 @@ int floop_settings_set_mapping(struct floop_device *dev, bool mapping)
  */
 int floop_settings_set_keep(struct floop_device *dev, bool keep)
 {
-	struct floop_image *image = dev->image;
-	struct request_queue *q = dev->disk->queue;
-	struct queue_limits lim;
-	unsigned int memflags;
-	int err;
-
-	if (!image)
+	if (!dev->image)
 		return -ENXIO;
-	lim = queue_limits_start_update(q);
 	WRITE_ONCE(dev->keep_blocks, keep);
-	floop_limits_discard(image, &lim);
-	memflags = floop_freeze_queue(q);
-	err = queue_limits_commit_update(q, &lim);
-	floop_unfreeze_queue(q, memflags);
-	return err;
+	return floop_limits_discard(dev);
 }
 
 /**
