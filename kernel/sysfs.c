@@ -267,21 +267,30 @@ static ssize_t mapping_show(struct device *ddev, struct device_attribute *attr,
 	return sysfs_emit(buf, "%d\n", READ_ONCE(to_floop(ddev)->want_mapping));
 }
 
+/* Change a setting under the device's lock; returns 0 or an errno. */
+static int store_setting(struct device *ddev, bool value,
+			 int (*set)(struct floop_device *dev, bool value))
+{
+	struct floop_device *dev = to_floop(ddev);
+	int err;
+
+	err = mutex_lock_killable(&dev->lock);
+	if (err)
+		return err;
+	err = set(dev, value);
+	mutex_unlock(&dev->lock);
+	return err;
+}
+
 static ssize_t mapping_store(struct device *ddev, struct device_attribute *attr,
 			     const char *buf, size_t len)
 {
-	struct floop_device *dev = to_floop(ddev);
 	bool mapping;
 	int err;
 
 	err = kstrtobool(buf, &mapping);
-	if (err)
-		return err;
-	err = mutex_lock_killable(&dev->lock);
-	if (err)
-		return err;
-	err = floop_settings_set_mapping(dev, mapping);
-	mutex_unlock(&dev->lock);
+	if (!err)
+		err = store_setting(ddev, mapping, floop_settings_set_mapping);
 	return err ?: len;
 }
 
@@ -301,18 +310,11 @@ static ssize_t discard_show(struct device *ddev, struct device_attribute *attr,
 static ssize_t discard_store(struct device *ddev, struct device_attribute *attr,
 			     const char *buf, size_t len)
 {
-	struct floop_device *dev = to_floop(ddev);
 	int keep = sysfs_match_string(discard_words, buf);
-	int err;
 
 	if (keep < 0)
 		return keep;
-	err = mutex_lock_killable(&dev->lock);
-	if (err)
-		return err;
-	err = floop_settings_set_keep(dev, keep);
-	mutex_unlock(&dev->lock);
-	return err ?: len;
+	return store_setting(ddev, keep, floop_settings_set_keep) ?: len;
 }
 
 static DEVICE_ATTR_RW(discard);
