@@ -68,8 +68,7 @@ void floop_discard(struct floop_io *io)
 	int mode = FALLOC_FL_PUNCH_HOLE;
 	int err;
 
-	if (bio_op(bio) == REQ_OP_WRITE_ZEROES &&
-	    (bio->bi_opf & REQ_NOUNMAP))
+	if (bio_op(bio) == REQ_OP_WRITE_ZEROES && (bio->bi_opf & REQ_NOUNMAP))
 		mode = FALLOC_FL_ZERO_RANGE;
 	if (test_bit(ilog2(mode), &image->unsupported)) {
 		floop_io_end(io, BLK_STS_NOTSUPP, NULL);
