@@ -178,7 +178,9 @@ impl Details {
 
     /// Also looks for blocks that the image shares, for which it may open it.
     pub fn with_shared(mut self) -> Self {
-        self.shared = space::shared(&self.attachment, self.identity);
+        self.shared = self.allocated.and_then(|allocated| {
+            space::shared(&self.attachment, self.identity, allocated)
+        });
         self
     }
 

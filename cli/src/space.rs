@@ -41,8 +41,8 @@ pub fn allocated(
 pub fn shared(
     attachment: &Attachment,
     identity: Option<Identity>,
+    allocated: u64,
 ) -> Option<u64> {
-    let allocated = allocated(attachment, identity)?;
     if allocated == 0 || has_mapped_blocks(attachment) {
         Some(0)
     } else if is_about_to_be_mapped(attachment) {
