@@ -10,10 +10,7 @@ programs loopdev pattern
 
 # all_mapped PIECES
 all_mapped() {
-	full() {
-		maps "$dev" $(($1 * 4096))
-	}
-	(wait_until 300 full "$1") ||
+	(wait_until 300 maps "$dev" $(($1 * 4096))) ||
 		fail "of $(($1 * 4096)) bytes are mapped:" \
 			"$(loop_stat "$dev" mapped_bytes)"
 	is "bytes mapped" "$(loop_stat "$dev" mapped_bytes)" $(($1 * 4096))
