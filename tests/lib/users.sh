@@ -41,6 +41,16 @@ reboot_machine() {
 	exit 75
 }
 
+# clean_boot DISK - the file systems that the boot has mounted, the host's on
+# DISK among them, had been unmounted or made read-only
+clean_boot() {
+	matches "the host's file system" \
+		"$(dmesg | grep "XFS ($1): " || true)" "*Ending clean mount*"
+	is "what the boot recovered" \
+		"$(dmesg | grep -E '(XFS|EXT4-fs).*(recovery|orphan)' ||
+		true)" ""
+}
+
 # initramfs live|drop-in KVER MODULE - $WORK/initrd: the one of that name,
 # without or with the drop-in; with that build of our module, as its own may be
 # older

@@ -133,11 +133,7 @@ case $BOOT in
 		is "what was written" "$(sum_of /srv/$name/noise)" \
 			"$(<"$WORK/sum-$name")"
 	done
-	matches "the host's file system" \
-		"$(dmesg | grep "XFS (${disk#/dev/}): ")" \
-		"*Ending clean mount*"
-	is "what the boot recovered" "$(dmesg |
-		grep -E '(XFS|EXT4-fs).*(recovery|orphan)' || true)" ""
+	clean_boot "${disk#/dev/}"
 	umount /srv/data /srv/part /srv/helper
 	wait_until 20 unattached helper.img
 	systemctl stop floop@data.service floop@my-part.service

@@ -14,16 +14,6 @@ image=$host/disk.img
 other=$host/other.img
 root_image=/var/lib/floop.img
 
-# clean_boot DISK - the file systems that the boot has mounted, the host's on
-# DISK among them, had been unmounted or made read-only
-clean_boot() {
-	matches "the host's file system" \
-		"$(dmesg | grep "XFS ($1): " || true)" "*Ending clean mount*"
-	is "what the boot recovered" \
-		"$(dmesg | grep -E '(XFS|EXT4-fs).*(recovery|orphan)' ||
-		true)" ""
-}
-
 undo() {
 	umount -q /srv/image /srv/other /srv/root "$host" || true
 	: >/etc/fstab

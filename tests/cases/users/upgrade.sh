@@ -70,10 +70,6 @@ case $BOOT in
 		is "what was written" "$(sum_of /srv/$name/noise)" \
 			"$(<"$WORK/sum-$name")"
 	done
-	matches "the host's file system" \
-		"$(dmesg | grep "XFS (${disk#/dev/}): ")" \
-		"*Ending clean mount*"
-	is "what the boot recovered" "$(dmesg |
-		grep -E '(XFS|EXT4-fs).*(recovery|orphan)' || true)" ""
+	clean_boot "${disk#/dev/}"
 	;;
 esac
