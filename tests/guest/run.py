@@ -369,10 +369,13 @@ def follow(process, log, timeout):
 
 def boot_of(case, plan):
     """The boot that a case is at: 1, or one higher after each that it asked
-    for.
+    for; and the kernel of the first.
     """
     path = pathlib.Path(plan["results"]) / f"{case['slug']}.boot"
-    return int(path.read_text()) if path.exists() else 1
+    if not path.exists():
+        return 1, os.uname().release
+    boot, kernel = path.read_text().split()
+    return int(boot), kernel
 
 
 def run_case(case, plan, machine, kernel_log):
@@ -381,7 +384,7 @@ def run_case(case, plan, machine, kernel_log):
     """
     results = pathlib.Path(plan["results"])
     slug = case["slug"]
-    boot = boot_of(case, plan)
+    boot, first_kernel = boot_of(case, plan)
     work = pathlib.Path("/tmp/work")
     if boot == 1:
         shutil.rmtree(work, ignore_errors=True)
@@ -434,11 +437,12 @@ def run_case(case, plan, machine, kernel_log):
     over = follow(process, log, case["timeout"])
     seconds = time.monotonic() - begun
     problems = []
-    fresh = False
+    # It may have gone over to another kernel.
+    fresh = os.uname().release != first_kernel
     if over and process.returncode == CASE_ASKS_FOR_REBOOT and plan.get("init"):
         os.write(log, f"\n--- reboot, after {seconds:.1f} s\n".encode())
         os.close(log)
-        (results / f"{slug}.boot").write_text(str(boot + 1))
+        (results / f"{slug}.boot").write_text(f"{boot + 1} {first_kernel}")
         return [], seconds, REBOOT
     if not over:
         problems.append(f"still running after {case['timeout']:.0f} s, killed")
@@ -464,7 +468,7 @@ def run_case(case, plan, machine, kernel_log):
             else f"killed by {signal.Signals(-process.returncode).name}"
         )
     process.stdout.close()
-    if not fresh:
+    if process.returncode is not None:
         try:
             left = machine.clean()
         except (OSError, subprocess.SubprocessError) as e:
@@ -474,7 +478,7 @@ def run_case(case, plan, machine, kernel_log):
         # From a case that failed half-way that is no news.
         if left and not problems:
             problems.append("left behind: " + "; ".join(left))
-        fresh = any(x.startswith(("cannot be", "unkillable")) for x in left)
+        fresh |= any(x.startswith(("cannot be", "unkillable")) for x in left)
     kernel = before + kernel_log.read()
     reports = [kernel[number] for number in find_reports(kernel)]
     if reports:
@@ -621,7 +625,8 @@ def main():
         for case in cases
         if not (results / f"{case['slug']}.json").exists()
     ]
-    kernel_log = KernelLog(from_boot=bool(left) and boot_of(left[0], plan) > 1)
+    rebooted = bool(left) and boot_of(left[0], plan)[0] > 1
+    kernel_log = KernelLog(from_boot=rebooted)
     machine = Machine(plan)
     for n, case in enumerate(left, len(cases) - len(left) + 1):
         problems, seconds, status = run_case(case, plan, machine, kernel_log)
