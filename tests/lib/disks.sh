@@ -23,6 +23,14 @@ dm_remove() {
 	dmsetup remove --retry "$1" 2>/dev/null
 }
 
+# dm_becomes NAME LINES - what /dev/mapper/NAME is from now on
+dm_becomes() {
+	dmsetup suspend --noflush --nolockfs "$1"
+	dmsetup load "$1" <<<"$2"
+	dmsetup resume "$1"
+	udev_settle
+}
+
 # dm_snapshot NAME BASE CHANGES - a writable snapshot of BASE, which keeps its
 # changes in CHANGES: /dev/mapper/NAME, of two other dm devices
 dm_snapshot() {

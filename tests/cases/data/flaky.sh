@@ -13,13 +13,6 @@ seed
 disk=$(the_disk 1)
 size=$((400 * 2048))
 
-# table LINE - what /dev/mapper/flaky is from now on
-table() {
-	dmsetup suspend --noflush --nolockfs flaky
-	dmsetup load flaky --table "$1"
-	dmsetup resume flaky
-	udev_settle
-}
 well="0 $size linear $disk 0"
 dead="0 $size error"
 # a second well, a second ill: reads and writes give EIO
@@ -29,7 +22,7 @@ flaky="0 $size flakey $disk 0 1 1"
 # image is attached again: $dev
 well_again() {
 	loopdev detach "$dev"
-	table "$well"
+	dm_becomes flaky "$well"
 	unmount "$WORK/$fs"
 	mount -t "$fs" /dev/mapper/flaky "$WORK/$fs"
 	dev=$(loop_attach "$how" "$image")
@@ -40,7 +33,7 @@ later dm_remove flaky
 
 for fs in ext4 xfs; do
 	for how in $([ "$fs" = xfs ] || echo buffered) direct; do
-		table "$well"
+		dm_becomes flaky "$well"
 		make_fs "$fs" /dev/mapper/flaky
 		mkdir -p "$WORK/$fs"
 		mount -t "$fs" /dev/mapper/flaky "$WORK/$fs"
@@ -52,7 +45,7 @@ for fs in ext4 xfs; do
 		# A dead disk: only cached data can be read, and nothing can be
 		# made durable.
 		drop_caches
-		table "$dead"
+		dm_becomes flaky "$dead"
 		status=0
 		out=$(pattern check -d -s 1 "$dev" 8M) || status=$?
 		is "$fs $how: a dead disk: read" "$status: $out" \
@@ -80,7 +73,7 @@ for fs in ext4 xfs; do
 			conv=fsync status=none
 		rm -f "$WORK/state"
 		ackio run "$dev" 300 "$SEED" "$WORK/state"
-		table "$flaky"
+		dm_becomes flaky "$flaky"
 		out=$(ackio run "$dev" "$(more 400)" $((SEED + 1)) \
 			"$WORK/state")
 		echo "$fs $how: now and then: $out"
@@ -104,9 +97,9 @@ dev=$(loop_attach direct -s 8M /dev/mapper/flaky)
 dd if=/dev/zero of="$dev" bs=1M count=8 oflag=direct conv=fsync status=none
 rm -f "$WORK/state"
 ackio run "$dev" 200 "$SEED" "$WORK/state"
-table "$flaky"
+dm_becomes flaky "$flaky"
 out=$(ackio run "$dev" "$(more 600)" $((SEED + 2)) "$WORK/state")
 echo "a flaky disk: $out"
-table "$well"
+dm_becomes flaky "$well"
 check "a flaky disk, well again" ackio check "$dev" "$WORK/state"
 loopdev detach "$dev"

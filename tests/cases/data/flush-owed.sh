@@ -12,13 +12,6 @@ disk=$(the_disk 1)
 dmsetup create below --table "0 $size linear $disk 0"
 later dm_remove below
 
-# table LINES - what it is from now on
-table() {
-	dmsetup suspend --noflush --nolockfs below
-	dmsetup load below <<<"$1"
-	dmsetup resume below
-}
-
 for fs in ext4 xfs; do
 	make_fs "$fs" /dev/mapper/below
 	mkdir "$WORK/$fs"
@@ -33,11 +26,11 @@ for fs in ext4 xfs; do
 	dev=$(loop_attach buffered "$image")
 	udev_settle
 	pattern write -q -n -d -s 1 "$dev" 1M
-	table "0 $start linear $disk 0
+	dm_becomes below "0 $start linear $disk 0
 $start $count error
 $((start + count)) $((size - start - count)) linear $disk $((start + count))"
 	echo "$fs: LOOP_SET_DIRECT_IO: $(errno direct-io "$dev" 1)"
-	table "0 $size linear $disk 0"
+	dm_becomes below "0 $size linear $disk 0"
 	refused "$fs: the next flush" "*rror*" sync "$dev"
 	check "$fs: the one after it" sync "$dev"
 	loopdev detach "$dev"

@@ -7,12 +7,7 @@
 . tests/lib/guard.sh
 programs loopdev pattern
 
-# table TARGET... - the disk below is that from now on
-table() {
-	dmsetup suspend --noflush --nolockfs below
-	echo "0 $((700 * 2048)) $*" | dmsetup load below
-	dmsetup resume below
-}
+range="0 $((700 * 2048))"
 
 # A journal would be aborted, and every fsync fail from then on
 begin_fs ext4 -O ^has_journal
@@ -23,11 +18,11 @@ for mapping in 0 1; do
 	dev=$(loop_attach buffered "$MNT/image")
 	udev_settle
 	check "$dev: a buffered write" pattern write -d -n -q -s 2 "$dev" 1M
-	table error
+	dm_becomes below "$range error"
 	# LOOP_SET_DIRECT_IO may report the error or not
 	loopdev direct "$dev" 1 || true
 	[ "$mapping" = 0 ] || sleep 1
-	table linear "$(the_disk 1)" 0
+	dm_becomes below "$range linear $(the_disk 1) 0"
 	refused "mapping $mapping: the flush" "*nput/output error*" \
 		dd if=/dev/null of="$dev" conv=notrunc,fsync status=none
 	check "mapping $mapping: written again" \

@@ -12,14 +12,6 @@ programs loopdev pattern
 
 disk=$(the_disk 1)
 
-# table LINES - what the disk below is from now on
-table() {
-	dmsetup suspend --noflush --nolockfs below
-	dmsetup load below <<<"$1"
-	dmsetup resume below
-	udev_settle
-}
-
 # gives_eio COMMAND...
 gives_eio() {
 	local status=0 out
@@ -63,21 +55,21 @@ $end $((size - end)) linear $disk $end"
 	udev_settle
 
 	mapped=$(ios "$dev" mapped)
-	table "$ill"
+	dm_becomes below "$ill"
 	gives_eio pattern check -d -q -b 64k -s 1 "$dev" 64k
 	gives_eio pattern write -d -n -q -b 64k -s 2 "$dev" 64k
 	more_ios "$dev" mapped $((mapped + 1)) || fail "$fs: not mapped"
-	table "$well"
+	dm_becomes below "$well"
 	check "$fs: well again" pattern check -d -q -s 1 "$dev" 1M
 
 	check "$fs: a write to a hole" \
 		pattern write -d -n -q -b 64k -s 3 -o 1M "$dev" 64k
 	wait_mapped "$dev" 1
-	table "$ill"
+	dm_becomes below "$ill"
 	begun=$(begun "$dev")
 	check "$fs: another's write" xfs_io -c "pwrite -q 0 64k" "$MNT/image"
 	wait_until 20 begun_since
-	table "$well"
+	dm_becomes below "$well"
 	flush_fails_once "with a write lost"
 	check "$fs: what was there" pattern check -d -q -s 1 "$dev" 1M
 
