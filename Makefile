@@ -40,7 +40,8 @@ demo: cli
 
 ## test: every test, on both kernels, in both modes; ARGS="..." is for pytest
 .PHONY: test
-test: cli pages setup packages packages-roots
+test: setup-host
+	@scripts/together.sh "cli pages" "setup packages-roots" packages
 	@$(VENV)/pytest tests $(ARGS)
 
 ## packages: make the Debian packages and the RPMs, in dist/
