@@ -24,6 +24,7 @@ import scratch
 from guest import SECTIONS, peers
 
 PROJECT = Path(__file__).resolve().parent.parent
+EMULATOR = PROJECT / "build/emulator/qemu-system-x86_64"
 # By program, the Debian package that has it: what every section needs of a real
 # machine.
 NEEDED = {
@@ -133,7 +134,7 @@ def host(args):
     qemu = (
         None
         if args.native
-        else output("qemu-system-x86_64", "--version").splitlines()[0]
+        else output(EMULATOR, "--version").splitlines()[0]
     )
     return {
         "format": figures.FORMAT,

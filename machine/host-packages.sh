@@ -19,7 +19,6 @@ packages=(
 	lintian           # checks the packages
 	make
 	mmdebstrap
-	qemu-system-x86
 	rpm               # looks into the RPMs
 	shellcheck
 	spin              # checks model/

@@ -10,6 +10,7 @@ dir=$(dirname "$0")
 "$dir/host-packages.sh"
 "$dir/venv.sh"
 "$dir/guest-root.sh"
+"$dir/emulator.sh"
 [ "${1:-}" = --no-module ] && exit 0
 for kver in $(kernels); do
 	"$dir/module.sh" "$kver" floop

@@ -4,12 +4,8 @@
 [ -z "${TRACING_SH-}" ] || return 0
 TRACING_SH=1
 
-# begin_tracing - $tracing, until the case ends. With one CPU only: to turn a
-# tracepoint on the kernel puts an int3 into its code for a moment, and with two
-# CPUs QEMU's emulation may run into it when it is gone already
+# begin_tracing - $tracing, until the case ends
 begin_tracing() {
-	[ "$(nproc)" = 1 ] ||
-		fail "tracing with more than one CPU: see begin_tracing()"
 	mount_at none "$WORK/tracing" -t tracefs
 	# shellcheck disable=SC2034 # the cases use it
 	tracing=$WORK/tracing
