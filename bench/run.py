@@ -132,9 +132,7 @@ def host(args):
         r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.M
     )
     qemu = (
-        None
-        if args.native
-        else output(EMULATOR, "--version").splitlines()[0]
+        None if args.native else output(EMULATOR, "--version").splitlines()[0]
     )
     return {
         "format": figures.FORMAT,
