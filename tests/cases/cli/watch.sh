@@ -53,10 +53,9 @@ named Ärger Ärger
 named $'a\xff\\n\n' 'a\\xff\\n\\x0a'
 wait_mapped "$dev"
 
-# reads SECONDS - read the device, directly, for as long as that
+# reads - read the device, directly, while there is a file of that name
 reads() {
-	local end=$((SECONDS + $1))
-	while [ "$SECONDS" -lt "$end" ]; do
+	while [ -e "$WORK/reads" ]; do
 		dd if="$dev" of=/dev/null bs=64k iflag=direct status=none
 	done
 }
@@ -64,9 +63,11 @@ reads() {
 # rates - ios by both ways, rounded, while it is read
 rates() {
 	local reader
-	reads $((6 * ${SLOWER:-1})) &
+	touch "$WORK/reads"
+	reads &
 	reader=$!
 	"$FLOOP" top --once --json --interval 2 --filter "$image" >"$WORK/top"
+	rm "$WORK/reads"
 	wait "$reader"
 	printf '%.0f %.0f\n' "$(fields mapped_ios <"$WORK/top")" \
 		"$(fields file_ios <"$WORK/top")"
