@@ -122,7 +122,8 @@ test-planted: cli setup
 .PHONY: hosts-table
 hosts-table: cli setup
 	@rm -rf build/hosts
-	@LONG=1 $(VENV)/pytest tests/cases/hosts || true
+	@LONG=1 $(VENV)/pytest tests/cases/hosts --everywhere \
+		--mode drop-in || true
 	@scripts/hosts-table.py
 
 ## model: check every state of a model of the guard's protocol

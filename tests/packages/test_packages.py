@@ -133,9 +133,11 @@ def test_on_debian_13(trixie):
         trixie.run(f"rm -r /lib/modules/{unknown}")
     assert sorted(trixie.built()) == [lts, stable]
 
+    # One kernel is enough for a downgrade, which builds for all.
+    trixie.run(f"mv /lib/modules/{stable}/build /root/")
     older(trixie, "0.0.9")
     trixie.apt("install", "--allow-downgrades", "floop-dkms=0.0.9")
-    assert trixie.built() == {lts: "0.0.9", stable: "0.0.9"}
+    assert trixie.built() == {lts: "0.0.9"}
     assert trixie.run("ls -d /usr/src/floop-*").stdout.split() == [
         "/usr/src/floop-0.0.9"
     ]

@@ -3,7 +3,7 @@
 # shows: An image on 9p, NFS and CIFS, served by this very machine, holds what
 #   its device was given. docs/hosts.md lists which are direct.
 # modes: side-by-side drop-in
-# machines: lts-side-by-side stable-drop-in
+# machines: stable-drop-in
 # timeout: 900
 # debug: no
 # coverage: no

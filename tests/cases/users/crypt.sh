@@ -3,6 +3,7 @@
 # shows: cryptsetup, veritysetup and systemd-cryptsetup work on a device, and on
 #   a file that they attach themselves.
 # modes: drop-in in-tree
+# machines: stable-drop-in stable-in-tree
 # init: systemd
 . tests/lib/users.sh
 

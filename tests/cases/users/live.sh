@@ -4,6 +4,7 @@
 #   squashfs image below an overlay. An initramfs that was made with the
 #   drop-in installed loads floop, one from before loads the in-tree driver.
 # modes: drop-in in-tree
+# machines: lts-drop-in lts-in-tree
 # init: systemd
 # timeout: 300
 . tests/lib/users.sh

@@ -3,6 +3,7 @@
 # shows: LVM works on two devices: a volume, a move from one to the other, and
 #   activation on other devices.
 # modes: drop-in in-tree
+# machines: stable-drop-in stable-in-tree
 # init: systemd
 . tests/lib/users.sh
 

@@ -4,6 +4,7 @@
 #   that was attached by hand, and leaves clean both file systems that they are
 #   on.
 # modes: drop-in in-tree
+# machines: lts-drop-in lts-in-tree
 # init: systemd
 # timeout: 300
 . tests/lib/users.sh

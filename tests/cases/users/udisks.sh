@@ -3,6 +3,7 @@
 # shows: udisksctl sets up an image, mounts its partition and deletes the
 #   device.
 # modes: drop-in in-tree
+# machines: stable-drop-in stable-in-tree
 # init: systemd
 . tests/lib/users.sh
 
