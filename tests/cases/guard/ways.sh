@@ -33,7 +33,7 @@ for fs in ext4 xfs; do
 	breaks "allocating behind the end" other fallocate "$MNT/image" 1 8M 1M
 	# FALLOC_FL_WRITE_ZEROES, where the disk can; one that can't refuses
 	# before anything is changed
-	if "$WORK/bin/other" fallocate "$MNT/source" 0x80 0 \
+	if "$WORK/bin/other" fallocate "$MNT/source" 0x80 2M \
 		64k 2>"$WORK/zeroes"; then
 		breaks "writing zeroes" other fallocate "$MNT/image" 0x80 7M 64k
 	else
