@@ -221,7 +221,9 @@ def main(names):
             f"none of these is called {' or '.join(unknown)}:"
             f" {', '.join(every)}"
         )
-    os.nice(10)
+    if not names:
+        # All of them take minutes.
+        os.nice(10)
     bad = 0
     for name in names or every:
         try:

@@ -15,7 +15,7 @@ import check  # noqa: E402
 
 
 def outcome(name):
-    """What check.py says of one search. It is niced there, and pytest isn't."""
+    """What check.py says of one search."""
     result = subprocess.run(
         [MODEL / "check.py", name], capture_output=True, text=True, check=False
     )
