@@ -108,8 +108,15 @@ cli-i386:
 .PHONY: test-i386
 test-i386: cli-i386 setup
 	machine/i386-root.sh
-	machine/i386-kernel.sh
+	machine/small-kernel.sh i386
 	@$(VENV)/pytest tests/cases/interface --kernel i386 $(ARGS)
+
+## test-built-in: the interface where the loop driver is built into the kernel
+.PHONY: test-built-in
+test-built-in: cli setup
+	machine/small-kernel.sh built-in
+	@$(VENV)/pytest tests/cases/interface tests/cases/cli \
+		--kernel built-in $(ARGS)
 
 ## test-planted: check that the tests notice the planted bugs (hours); ONLY=
 .PHONY: test-planted

@@ -69,8 +69,9 @@ def parser():
         help="lts: Debian stable's kernel; stable (default): the newest of its"
         " backports; rt: Debian stable's PREEMPT_RT kernel, which the first run"
         " fetches. The first run builds the others, which takes long: i386: a"
-        " system of 32 bits; race: the stable kernel with KCSAN; coverage: the"
-        " same with gcov",
+        " system of 32 bits; built-in: the stable kernel with its loop driver"
+        " built in; race: the stable kernel with KCSAN; coverage: the same with"
+        " gcov",
     )
     mode = p.add_mutually_exclusive_group()
     mode.add_argument(

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # Make build/i386/root, a guest root of 32 bits, and build/i386.img, the same as
-# a disk image to boot from. i386-kernel.sh builds its kernel. Both are made
+# a disk image to boot from. small-kernel.sh builds its kernel. Both are made
 # again only when the recipe below changes.
 
 . "$(dirname "$0")/machine.sh"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from .host import BUILD, ROOT, script
 
-NAMES = ("lts", "stable", "rt", "i386", "race", "coverage")
+NAMES = ("lts", "stable", "rt", "i386", "built-in", "race", "coverage")
 
 
 @dataclasses.dataclass
@@ -37,11 +37,12 @@ def find(name, debug=False):
     if name == "rt":
         script("rt-kernel.sh")
         return in_folder(BUILD / "rt", "boot/vmlinuz-{release}", "lib/modules")
-    if name == "i386":
-        script("i386-root.sh")
-        script("i386-kernel.sh")
+    if name in ("i386", "built-in"):
+        if name == "i386":
+            script("i386-root.sh")
+        script("small-kernel.sh", name)
         return in_folder(
-            BUILD / "i386",
+            BUILD / name,
             "bzImage",
             "modules/lib/modules",
             drivers_built_in=True,

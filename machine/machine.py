@@ -180,6 +180,10 @@ class Machine:
             # code to take the TSC as its clock (7.3.4: an int3 in ktime_get(),
             # or a clock that jumps).
             kernel_args.append("clocksource=hpet")
+        if args.kernel == "built-in" and args.drop_in:
+            # Keep its loop driver from starting, so that floop can have the
+            # names.
+            kernel_args.append("initcall_blacklist=loop_init")
         cpus = str(args.cpus)
         if args.cpus == 1:
             # QEMU leaves out the guest's memory barriers if there can be only

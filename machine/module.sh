@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # Usage: module.sh KVER floop|debug. Build that module for the guest's
-# kernel KVER (Debian's, its PREEMPT_RT kernel, a debug kernel, or that of 32
-# bits), inside the guest root, into
+# kernel KVER (Debian's, its PREEMPT_RT kernel, or one that was built here),
+# inside the guest root, into
 # build/modules/KVER/{floop,floop-debug}.ko. "debug" is the debug build,
 # whose guard can be told to break its rules (kernel/rules.h). Only changed
 # files are compiled, in KVER.build-NAME, where the module stays with debug
@@ -23,7 +23,7 @@ locked "module-$kver-$name"
 
 headers=/lib/modules/$kver/build
 stamps=("$ROOT/floop/stamp")
-for further in "$BUILD"/debug-kernel/*/ "$BUILD/rt/" "$BUILD/i386/"; do
+for further in "$BUILD"/debug-kernel/*/ "$BUILD"/{rt,i386,built-in}/; do
 	if [ "$(cat "$further/release" 2> /dev/null)" = "$kver" ]; then
 		headers=${further}linux
 		[ -e "$headers" ] || headers=${further}lib/modules/$kver/build

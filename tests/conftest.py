@@ -31,6 +31,9 @@ header comments say what it needs:
                                                once, unless --everywhere
   # coverage: no                               not part of `make coverage`: its
                                                kernel lacks what the case needs
+  # built-in: no                               not on the kernel with the loop
+                                               driver built in: the case loads
+                                               or unloads that driver
 
 All cases with the same needs share one machine per kernel and mode, which runs
 them in sequence (tests/guest/run.py). A machine that dies takes down the case
@@ -41,10 +44,12 @@ Mode in-tree is the kernel's own loop driver, without any module of ours. With
 loop devices do, and without the option none. Cases that list their modes and
 leave out in-tree are about what only floop does.
 
-Kernel rt is PREEMPT_RT, of the LTS series; i386 one of 32 bits, race one with
-KCSAN and coverage one with gcov, all of the stable series: with `--kernel rt`
-the cases for lts run there, once, unless --everywhere, and without the option
-none.
+Kernel rt is PREEMPT_RT, of the LTS series; i386 one of 32 bits, built-in one
+whose loop driver is built in, race one with KCSAN and coverage one with gcov,
+all of the stable series: with `--kernel rt` the cases for lts run there, once,
+unless --everywhere, and without the option none. On built-in they run in all
+their modes: there it is the names that are tested. A case that lists one of
+these kernels runs only on it.
 """
 
 import dataclasses
@@ -77,12 +82,19 @@ HEADERS = {
     "timeout": "180",
     "debug": "also",
     "coverage": "also",
+    "built-in": "also",
     "init": "",
     "module": "",
 }
 KERNELS = ("lts", "stable")
 # Kernels that are others' for the cases
-SERIES = {"rt": "lts", "i386": "stable", "race": "stable", "coverage": "stable"}
+SERIES = {
+    "rt": "lts",
+    "i386": "stable",
+    "built-in": "stable",
+    "race": "stable",
+    "coverage": "stable",
+}
 MODES = ("side-by-side", "drop-in", "in-tree")
 MODE_OPTIONS = {
     "side-by-side": [],
@@ -161,7 +173,7 @@ def read_headers(path):
         raise BadHeader(f"{path}: no '# shows: ' header: what does it prove?")
     machines = tuple(f"{k}-{m}" for k in KERNELS for m in MODES)
     for header, allowed in (
-        ("kernels", KERNELS),
+        ("kernels", (*KERNELS, *SERIES)),
         ("modes", MODES),
         ("machines", machines),
     ):
@@ -175,10 +187,11 @@ def read_headers(path):
         raise BadHeader(
             f"{path}: debug: {found['debug']!r} is none of also, only, no"
         )
-    if found["coverage"] not in ("also", "no"):
-        raise BadHeader(
-            f"{path}: coverage: {found['coverage']!r} is neither also nor no"
-        )
+    for header in ("coverage", "built-in"):
+        if found[header] not in ("also", "no"):
+            raise BadHeader(
+                f"{path}: {header}: {found[header]!r} is neither also nor no"
+            )
     if found["init"] not in ("", "systemd"):
         raise BadHeader(f"{path}: init: {found['init']!r} is not systemd")
     if found["module"] not in ("", "debug"):
@@ -292,6 +305,8 @@ class CaseFile(pytest.File):
         if option.debug_kernel:
             if headers["debug"] == "no" or headers["init"]:
                 return []
+            if not set(kernels) & set(KERNELS):
+                return []
             return [("debug", mode) for mode in self.once(pairs)]
         if headers["debug"] == "only":
             # The coverage kernel has fault injection and kmemleak, too.
@@ -302,20 +317,24 @@ class CaseFile(pytest.File):
             pair for pair in pairs if pair[0] in (option.kernel or KERNELS)
         ]
         for kernel in option.kernel or ():
-            if kernel == "coverage" and headers["coverage"] == "no":
+            # Two kernels are also headers, for the cases that they can't run.
+            if headers.get(kernel) == "no":
                 continue
             if SERIES.get(kernel) in kernels and not headers["init"]:
-                chosen += [(kernel, mode) for mode in self.once(pairs)]
+                everywhere = kernel == "built-in"
+                modes = self.once(pairs, everywhere)
+                chosen += [(kernel, mode) for mode in modes]
         return chosen
 
-    def once(self, pairs):
+    def once(self, pairs, everywhere=False):
         """In which modes a case runs on a special kernel.
 
         The modes differ in names, of which KASAN, lockdep and PREEMPT_RT know
         nothing.
         """
         modes = sorted({mode for _, mode in pairs}, reverse=True)
-        return modes if self.config.option.everywhere else modes[:1]
+        everywhere = everywhere or self.config.option.everywhere
+        return modes if everywhere else modes[:1]
 
 
 class CaseFailed(Exception):
