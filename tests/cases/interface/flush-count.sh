@@ -24,7 +24,6 @@ counts() {
 }
 
 modprobe loop
-later rmmod loop
 on_disk ext4
 head -c 4M /dev/urandom >"$MNT/image"
 sync

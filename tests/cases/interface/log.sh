@@ -7,7 +7,6 @@
 . tests/lib/case.sh
 
 modprobe loop
-later rmmod loop
 on_disk ext4 "$(echo "$DISKS" | cut -d" " -f1)" -O ^extent,^64bit
 head -c 8M /dev/urandom >"$MNT/image"
 echo ,1M | sfdisk -q "$MNT/image"
