@@ -8,53 +8,11 @@
 #   being unloaded, the other isn't loaded. Where there is no in-tree driver,
 #   floop is loaded at boot.
 # modes: side-by-side drop-in
-. tests/lib/case.sh
+# built-in: no
+. tests/lib/modprobe.sh
 
 is "no alias" "$(modinfo -F alias "$MODULE_FILE")" ""
 is "licence" "$(modinfo -F license "$MODULE_FILE")" GPL
-
-# A module tree with both drivers, as `make install` leaves it.
-tree=$WORK/lib/modules/$(uname -r)
-mkdir -p "$tree"/{updates,kernel/drivers/block}
-cp "$MODULE_FILE" "$tree/updates/"
-cp "/lib/modules/$(uname -r)/kernel/drivers/block"/loop.ko* \
-	"$tree/kernel/drivers/block/"
-cp "/lib/modules/$(uname -r)"/modules.{order,builtin,builtin.modinfo} \
-	"$tree/"
-depmod -b "$WORK"
-mount --bind "$WORK/lib/modules" /lib/modules
-# udev has opened files there.
-later umount --lazy /lib/modules
-conf=/etc/modprobe.d/floop-test.conf
-later rm -f "$conf"
-other=/etc/modprobe.d/floop-test-options.conf
-later rm -f "$other"
-
-unload() {
-	udev_settle
-	wait_until 20 modprobe --quiet --remove "$1"
-}
-
-# quiet COMMAND... - it must succeed, and print nothing
-quiet() {
-	local said
-	said=$("$@" 2>&1) || fail "$*: $said"
-	is "$*" "$said" ""
-}
-
-# serves NAME - the driver of loop devices: floop or loop
-serves() {
-	local who=none
-	[ ! -e /sys/module/loop ] || who=loop
-	! grep -qsx loop /sys/module/floop/parameters/names || who=floop
-	is "who serves" "$who" "$1"
-	wait_until 20 test -e /dev/loop-control
-}
-
-# parameter NAME - its value
-parameter() {
-	cat "/sys/module/floop/parameters/$1"
-}
 
 later insert_missing
 later modprobe --quiet --remove --ignore-remove loop
@@ -74,7 +32,7 @@ fi
 
 mknod "$WORK/block" b 7 0
 mknod "$WORK/control" c 10 237
-cp drop-in/modprobe.conf "$conf"
+cp drop-in/modprobe.conf "$DROP_IN_CONF"
 quiet modprobe loop
 serves floop
 quiet modprobe loop
@@ -139,7 +97,7 @@ for node in block control; do
 	unload loop
 done
 
-echo "options loop max_loop=3" >"$other"
+echo "options loop max_loop=3" >"$OTHER_CONF"
 quiet modprobe loop max_part=7
 is "parameters" "$(parameter max_loop) $(parameter max_part)" "3 7"
 unload loop
@@ -151,7 +109,7 @@ is "of the kernel's command line" \
 	"$(parameter max_loop) $(parameter hw_queue_depth)" "5 64"
 unload loop
 umount /proc/cmdline
-rm "$other"
+rm "$OTHER_CONF"
 
 # falls_back WHY - the in-tree driver serves
 falls_back() {
@@ -162,26 +120,26 @@ falls_back() {
 	is "after modprobe -r loop" "$(ls -d /sys/module/loop 2>/dev/null)" ""
 }
 
-echo "blacklist floop" >"$other"
+echo "blacklist floop" >"$OTHER_CONF"
 falls_back blacklisted
-rm "$other"
+rm "$OTHER_CONF"
 # Other names than the configured ones, as if it was loaded before.
 modprobe floop names=floop
 falls_back "loaded side by side"
 unload floop
 # What the kernel refuses, as it does without a signature that it knows.
-truncate -s 50000 "$tree/updates/floop.ko"
+truncate -s 50000 "$TREE/updates/floop.ko"
 falls_back refused
 true <"$WORK/control" || true
 serves loop
 unload loop
-rm "$tree/updates/floop.ko"
+rm "$TREE/updates/floop.ko"
 falls_back "not there"
 depmod -b "$WORK"
 falls_back "not known"
 
 echo "--- back"
-cp "$MODULE_FILE" "$tree/updates/"
+cp "$MODULE_FILE" "$TREE/updates/"
 depmod -b "$WORK"
 quiet modprobe loop
 serves floop
@@ -190,14 +148,14 @@ unload loop
 echo "--- at boot"
 quiet modprobe floop_drop_in
 is "with an in-tree driver" "$(ls -d /sys/module/{f,}loop 2>/dev/null)" ""
-mv "$tree"/kernel/drivers/block/loop.ko* "$WORK/"
+mv "$TREE"/kernel/drivers/block/loop.ko* "$WORK/"
 depmod -b "$WORK"
 quiet modprobe floop_drop_in
 serves floop
-mv "$WORK"/loop.ko* "$tree/kernel/drivers/block/"
+mv "$WORK"/loop.ko* "$TREE/kernel/drivers/block/"
 depmod -b "$WORK"
 
-rm "$conf"
+rm "$DROP_IN_CONF"
 unload floop
 quiet modprobe loop
 serves loop
