@@ -5,6 +5,7 @@
 # timeout: 240
 # modes: side-by-side
 # machines: lts-side-by-side
+# built-in: no
 # debug: no
 . tests/lib/cli.sh
 

@@ -3,6 +3,7 @@
 # shows: LOOP_SET_FD and LOOP_CONFIGURE take and refuse what the in-tree driver
 #   does.
 # machines: lts-side-by-side stable-drop-in
+# built-in: no
 import os
 import socket
 

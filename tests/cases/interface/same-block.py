@@ -3,6 +3,7 @@
 # shows: I/O, discards, partitions by hand and the 32-bit ioctls behave as with
 #   the in-tree driver.
 # machines: lts-side-by-side stable-drop-in
+# built-in: no
 import ctypes
 import fcntl
 import os

@@ -3,6 +3,7 @@
 # shows: The control node answers every ioctl and every mistake as the in-tree
 #   driver's does.
 # machines: lts-side-by-side stable-drop-in
+# built-in: no
 import os
 import select
 import stat

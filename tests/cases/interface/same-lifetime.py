@@ -3,6 +3,7 @@
 # shows: Openers, the release of a device, cycles, sysfs and uevents are as with
 #   the in-tree driver.
 # machines: lts-side-by-side stable-drop-in
+# built-in: no
 import os
 import pathlib
 import subprocess

@@ -3,6 +3,7 @@
 # shows: Status, capacity, direct I/O, block size and CHANGE_FD are as with the
 #   in-tree driver.
 # machines: lts-side-by-side stable-drop-in
+# built-in: no
 import os
 
 from differential import all_as_nobody, every_ioctl, flag_names, run, scenario
