@@ -22,6 +22,9 @@ pub struct Drivers {
     pub loop_driver: Option<&'static str>,
     /// The drop-in's version.
     pub loop_version: Option<String>,
+    /// Whether the kernel's own loop driver is no module.
+    #[serde(skip)]
+    pub loop_built_in: bool,
     /// Whether modprobe is told to load floop in the loop driver's place.
     #[serde(skip)]
     pub drop_in_installed: bool,
@@ -46,6 +49,7 @@ impl Drivers {
                 "loop"
             }),
             loop_version: drop_in,
+            loop_built_in: modules::loop_is_built_in(),
             drop_in_installed: modules::drop_in_is_installed(),
             signed_only: signed_only(),
         }
@@ -54,6 +58,13 @@ impl Drivers {
     /// Whether floop serves any devices.
     fn has_ours(&self) -> bool {
         self.floop.is_some() || self.loop_version.is_some()
+    }
+
+    /// Whether the kernel's own loop driver serves and can't be unloaded.
+    fn kept_out(&self) -> bool {
+        self.loop_built_in
+            && self.loop_driver.is_some()
+            && self.loop_version.is_none()
     }
 
     /// As text, one line.
@@ -227,13 +238,27 @@ fn dkms(to: &mut Findings) {
 
 /// A module that waits to be loaded in place of the loaded one.
 fn versions(drivers: &Drivers, module: Option<&Installed>, to: &mut Findings) {
-    let mut waits = |name: &str, what: String| {
-        to.add(Finding::new(Severity::Warning, "reload", name, what).mend(
-            format!(
-                "modprobe -r {name} && modprobe {name} (while none of its \
-                     devices is in use), or reboot"
-            ),
-        ));
+    let mut add = |name: &str, what: String, mend: String| {
+        to.add(
+            Finding::new(Severity::Warning, "reload", name, what).mend(mend),
+        );
+    };
+    let reload = |name: &str| {
+        // modprobe loads nothing by the name of what is built in.
+        let module = if drivers.loop_built_in { "floop" } else { name };
+        format!(
+            "modprobe -r {module} && modprobe {module} (while none of its \
+             devices is in use), or reboot"
+        )
+    };
+    let take_over = |name: &str| {
+        if drivers.kept_out() {
+            "add initcall_blacklist=loop_init to the kernel's command line, \
+             and reboot: its loop driver is built in"
+                .to_owned()
+        } else {
+            reload(name)
+        }
     };
     let new = module.and_then(|module| module.version.as_ref());
     let loaded = drivers.loop_version.as_ref().map(|version| ("loop", version));
@@ -242,7 +267,7 @@ fn versions(drivers: &Drivers, module: Option<&Installed>, to: &mut Findings) {
     if let (Some((name, loaded)), Some(new)) = (loaded, new) {
         if loaded != new {
             let what = format!("{loaded} is loaded, and {new} is installed");
-            waits(name, what);
+            add(name, what, reload(name));
             return;
         }
     }
@@ -252,21 +277,21 @@ fn versions(drivers: &Drivers, module: Option<&Installed>, to: &mut Findings) {
                 "the drop-in ({new}) is installed, and floop is still loaded \
                  side by side"
             );
-            waits("floop", what);
+            add("floop", what, take_over("floop"));
         }
         (true, Some(new), None, Some(_)) => {
             let what = format!(
                 "the drop-in ({new}) is installed, and the in-tree driver is \
                  still loaded"
             );
-            waits("loop", what);
+            add("loop", what, take_over("loop"));
         }
         (false, _, Some(("loop", loaded)), _) => {
             let what = format!(
                 "{loaded} is loaded as the drop-in, which is no longer \
                  installed"
             );
-            waits("floop", what);
+            add("floop", what, reload("floop"));
         }
         _ => {}
     }
@@ -275,8 +300,9 @@ fn versions(drivers: &Drivers, module: Option<&Installed>, to: &mut Findings) {
 /// An initramfs that was made before the drop-in was installed doesn't have it:
 /// if it loads a loop driver, that is the in-tree one.
 fn initramfs(drivers: &Drivers, module: &Installed, to: &mut Findings) {
-    let Some(image) =
-        modules::initramfs().filter(|_| drivers.drop_in_installed)
+    let may_load_the_other =
+        drivers.drop_in_installed && !drivers.loop_built_in;
+    let Some(image) = modules::initramfs().filter(|_| may_load_the_other)
     else {
         return;
     };
@@ -363,6 +389,7 @@ mod tests {
             floop: None,
             loop_driver: Some("loop"),
             loop_version: loop_version.map(str::to_owned),
+            loop_built_in: false,
             drop_in_installed: true,
             signed_only: None,
         }
@@ -401,6 +428,26 @@ mod tests {
         let mut none = drivers(None);
         none.loop_driver = None;
         assert_eq!(said(&none, new), "");
+    }
+
+    #[test]
+    fn what_mends_a_built_in_driver() {
+        let mend = |drivers: &Drivers| {
+            let mut found = Findings::default();
+            versions(drivers, Some(&module(Some("floop 0.2"))), &mut found);
+            found.findings.pop().and_then(|f| f.mend).unwrap_or_default()
+        };
+        let parameter = "initcall_blacklist=loop_init";
+        let mut serves = drivers(None);
+        assert!(mend(&serves).starts_with("modprobe -r loop"));
+        serves.loop_built_in = true;
+        assert!(mend(&serves).contains(parameter));
+        serves.floop = Some("floop 0.2".to_owned());
+        assert!(mend(&serves).contains(parameter));
+        let mut ours = drivers(Some("floop 0.1"));
+        assert!(mend(&ours).starts_with("modprobe -r loop"));
+        ours.loop_built_in = true;
+        assert!(mend(&ours).starts_with("modprobe -r floop"));
     }
 
     #[test]

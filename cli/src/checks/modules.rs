@@ -62,6 +62,14 @@ pub fn drop_in_is_installed() -> bool {
         })
 }
 
+/// Whether the kernel's own loop driver is built in; it may have been kept from
+/// starting.
+pub fn loop_is_built_in() -> bool {
+    // Only a module has a state.
+    let folder = Path::new("/sys/module/loop");
+    folder.exists() && !folder.join("initstate").exists()
+}
+
 fn configures_drop_in(configuration: &str) -> bool {
     configuration
         .lines()
