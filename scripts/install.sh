@@ -101,18 +101,22 @@ install_drop_in()
 	install -D -m 644 "$PROJECT/drop-in/modprobe.conf" "${drop_in[0]}"
 	install -D -m 644 "$PROJECT/drop-in/modules-load.conf" "${drop_in[1]}"
 	install -D -m 755 "$PROJECT/drop-in/initramfs-hook" "$hook"
-	cat <<-END
-		Installed in place of the in-tree loop driver: the next
-		'modprobe -r loop; modprobe loop' (no loop device may be in use)
-		or boot loads it. An initramfs that uses loop devices has to be
-		made anew (update-initramfs -u). To undo that: make uninstall,
-		then modprobe -r floop or a reboot.
-	END
 	if grep -qs '/loop\.ko$' "/lib/modules/$KVER/modules.builtin"; then
 		cat <<-END
-			$KVER has its loop driver built in. Add
-			initcall_blacklist=loop_init to the kernel's command
-			line; until then the built-in driver serves.
+			Installed in place of the loop driver, which $KVER has
+			built in: it serves until initcall_blacklist=loop_init
+			is on the kernel's command line. From then on each boot
+			loads floop. To undo that: make uninstall, take that
+			word away, and reboot.
+		END
+	else
+		cat <<-END
+			Installed in place of the in-tree loop driver: the next
+			'modprobe -r loop; modprobe loop' (no loop device may be
+			in use) or boot loads it. An initramfs that uses loop
+			devices has to be made anew (update-initramfs -u). To
+			undo that: make uninstall, then modprobe -r floop or a
+			reboot.
 		END
 	fi
 }
