@@ -70,10 +70,9 @@ check_ruff()
 
 check_shellcheck()
 {
-	local files
-	mapfile -t files < <(git ls-files -co --exclude-standard |
-		xargs -d '\n' grep -lE -m 1 '^#!.*(/|env )(ba|da)?sh\b')
-	shellcheck "${files[@]}"
+	git ls-files -co --exclude-standard |
+		xargs -d '\n' grep -lE -m 1 '^#!.*(/|env )(ba|da)?sh\b' |
+		xargs -d '\n' -n 16 -P "$(nproc)" shellcheck
 }
 
 # Ignored: version checks, which compat.h is for (CONSTANT_COMPARISON takes
