@@ -351,7 +351,10 @@ for disk in $disks; do
 			sync
 			;;
 		esac
-		for how in $hows; do
+		# What a file shares matters less than who attaches it.
+		these=$hows
+		[ "$state" = fresh ] || [ -n "${LONG-}" ] || these=${hows##* }
+		for how in $these; do
 			look "$how"
 		done
 	done
