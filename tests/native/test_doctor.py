@@ -331,20 +331,31 @@ def test_drop_in_waits(machine, folder):
     assert "the in-tree driver is still loaded" in found["what"]
 
 
+# A loop driver that is no module has no state.
+LOOP_BUILT_IN = """
+mount -t tmpfs none /sys/module
+mkdir /sys/module/loop
+"""
+LOOP_MODULE = LOOP_BUILT_IN + "echo live >/sys/module/loop/initstate\n"
+
+
 def test_old_initramfs(machine, folder):
-    """An initramfs from before the drop-in was installed."""
+    """An initramfs from before the drop-in was installed. It has no in-tree
+    driver to load where that is built in.
+    """
     file = folder / "floop.ko"
     file.write_text("")
     kernel = os.uname().release
     boot = f"mount -t tmpfs none /boot\n: >/boot/initrd.img-{kernel}\n"
     program(folder, "modprobe", SHOWS_DROP_IN)
     old = boot + f"touch -d 2020-01-01 /boot/initrd.img-{kernel}"
-    via = machine({"floop": INSTALLED.format(file=file)}, old)
+    via = machine({"floop": INSTALLED.format(file=file)}, LOOP_MODULE + old)
     found = finding(examine(via=via), "initramfs")
     assert found["subject"] == f"/boot/initrd.img-{kernel}"
     assert kernel in found["mend"]
-    via = machine({"floop": INSTALLED.format(file=file)}, boot)
-    assert finding(examine(via=via), "initramfs") is None
+    for no_news in (LOOP_MODULE + boot, LOOP_BUILT_IN + old):
+        via = machine({"floop": INSTALLED.format(file=file)}, no_news)
+        assert finding(examine(via=via), "initramfs") is None
 
 
 SECURE_BOOT = r"""
