@@ -143,6 +143,7 @@ def test_on_debian_13(trixie):
     ]
 
     trixie.apt("purge", "floop", "floop-dkms")
+    trixie.run(f"mv /root/build /lib/modules/{stable}/")
     trixie.run("rm -r /sys/firmware /usr/local/bin/mokutil")
     assert trixie.files() == before
 
