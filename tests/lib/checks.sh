@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash
-# Assertions, and how often to repeat something.
+# Assertions, how often to repeat something, and what the kernel has said.
 [ -z "${CHECKS_SH-}" ] || return 0
 CHECKS_SH=1
 
@@ -78,4 +78,14 @@ more() {
 	else
 		echo "$1"
 	fi
+}
+
+# mark_log - logged prints the kernel's lines from here on
+mark_log() {
+	log_mark=$(mktemp -u XXXXXXXXXX)
+	echo "floop-test: mark $log_mark" >/dev/kmsg
+}
+
+logged() {
+	dmesg --notime | sed "1,/floop-test: mark $log_mark\$/d"
 }

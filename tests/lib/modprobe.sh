@@ -65,13 +65,3 @@ boot_loads() {
 	SYSTEMD_LOG_LEVEL=warning /usr/lib/systemd/systemd-modules-load \
 		"$PWD/drop-in/modules-load.conf"
 }
-
-# mark_log - logged prints the kernel's lines from here on
-mark_log() {
-	log_mark=$(mktemp -u XXXXXXXXXX)
-	echo "floop-test: mark $log_mark" >/dev/kmsg
-}
-
-logged() {
-	dmesg --notime | sed "1,/floop-test: mark $log_mark\$/d"
-}

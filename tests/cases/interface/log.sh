@@ -11,16 +11,10 @@ on_disk ext4 "$(echo "$DISKS" | cut -d" " -f1)" -O ^extent,^64bit
 head -c 8M /dev/urandom >"$MNT/image"
 echo ,1M | sfdisk -q "$MNT/image"
 
-mark() {
-	marked=$(mktemp -u XXXXXXXXXX)
-	echo "floop-test: mark $marked" >/dev/kmsg
-}
-
 # told PATTERN - the first line like it since the mark, without what differs:
 # the device's name, and how I/O was cut
 told() {
-	dmesg --notime | sed -n "/floop-test: mark $marked\$/,\$p" |
-		grep -m 1 -e "$1" |
+	logged | grep -m 1 -e "$1" |
 		sed -E -e 's/^floop: //; s/\bf?loop[0-9]+/LOOP/g' \
 		-e 's/flags 0x[0-9a-f]+ phys_seg [0-9]+/flags F phys_seg N/' ||
 		fail "nothing like '$1' is in the log"
@@ -33,7 +27,7 @@ scan_fails() {
 	partx --add "$device"
 	wait_until 20 test -b "${device}p1"
 	exec 3<"${device}p1"
-	mark
+	mark_log
 	loopctl --prefix "$1" set-status "$device" --flags 8
 	exec 3<&-
 	told "partition scan"
@@ -50,7 +44,7 @@ read_fails() {
 	device=$(loopctl --prefix "$1" attach "$MNT/short")
 	udev_settle
 	truncate -s 0 "$MNT/short"
-	mark
+	mark_log
 	if dd if="$device" of=/dev/null bs=4k count=1 skip=8 iflag=direct \
 		status=none 2>/dev/null; then
 		fail "$1: data beyond the end was read"
@@ -64,8 +58,7 @@ bad_read_is_told() {
 	! dd if="$1" of=/dev/null bs=4k count=1 skip=8 iflag=direct \
 		status=none 2>/dev/null ||
 		fail "$1: data that the disk can't read was read"
-	dmesg | sed -n "/floop-test: mark $marked\$/,\$p" |
-		grep -q "error, dev ${1#/dev/}, sector 64 "
+	logged | grep -q "error, dev ${1#/dev/}, sector 64 "
 }
 
 # disk_fails PREFIX - the disk that is the image; our driver maps it
@@ -81,7 +74,7 @@ disk_fails() {
 	dmsetup resume fails
 	udev_settle
 	[ ! -e "$mapping" ] || wait_until 30 grep -q 1 "${mapping%ing}ed"
-	mark
+	mark_log
 	# The log limits the rate of these lines, and udev's reads count, too
 	wait_until 30 bad_read_is_told "$device"
 	told "error, dev ${device#/dev/}, sector 64 "
@@ -95,7 +88,7 @@ zeroes_fail() {
 	local device
 	device=$(loopctl --prefix "$1" attach "$MNT/image")
 	udev_settle
-	mark
+	mark_log
 	blkdiscard -f -z -l 1M "$device"
 	told "error, dev"
 	loopctl --prefix "$1" detach "$device"
