@@ -63,7 +63,7 @@ unsigned int chunks, sector_size, grain = 1;
 bool read_only, broken_rules, at_once;
 int mount_fd;
 struct file_handle *handle;
-atomic_bool stopping, frozen, leaving, calm;
+atomic_bool stopping, leaving, calm;
 atomic_uint open_ops;
 atomic_int busy;
 _Atomic uint32_t *done, *issued;
@@ -82,11 +82,10 @@ void fail(const char *fmt, ...)
 	static atomic_bool failed;
 	va_list ap;
 
+	end_freezing();
 	if (atomic_exchange(&failed, true))
 		for (;;)
 			pause();
-	if (frozen)
-		ioctl(mount_fd, FITHAW, 0);
 	printf("TORTURE FAILED: ");
 	va_start(ap, fmt);
 	vprintf(fmt, ap);

@@ -61,22 +61,52 @@ static uint64_t disk_writes(void)
 	return f[6];
 }
 
+/* Held while the file system is frozen, by the thread that thaws it */
+static pthread_mutex_t freezer = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local bool has_frozen;
+
+static void thaw(void)
+{
+	int ret = ioctl(mount_fd, FITHAW, 0);
+
+	has_frozen = false;
+	pthread_mutex_unlock(&freezer);
+	if (ret)
+		fail("thaw: %s", strerror(errno));
+}
+
+void end_freezing(void)
+{
+	struct timespec until;
+
+	if (has_frozen)
+		thaw();
+	/* Never released. The thread that has it may hang. */
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 10;
+	pthread_mutex_timedlock(&freezer, &until);
+}
+
 int op_freeze(struct hostile *h)
 {
 	uint64_t before, after;
 
-	if (ioctl(mount_fd, FIFREEZE, 0))
-		return -errno;
-	frozen = true;
+	if (pthread_mutex_trylock(&freezer))
+		return -EBUSY;
+	if (ioctl(mount_fd, FIFREEZE, 0)) {
+		int error = errno;
+
+		pthread_mutex_unlock(&freezer);
+		return -error;
+	}
+	has_frozen = true;
 	before = disk_writes();
 	usleep((useconds_t)(5000 + below(&h->r, 30000) + slow * 3000));
 	after = disk_writes();
 	if (after != before)
 		fail("%ju sectors were written to the disk of a frozen file system",
 		     (uintmax_t)(after - before));
-	frozen = false;
-	if (ioctl(mount_fd, FITHAW, 0))
-		fail("thaw: %s", strerror(errno));
+	thaw();
 	/* Tasks that had to wait come first. */
 	usleep(5000);
 	return 0;

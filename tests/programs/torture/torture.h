@@ -31,7 +31,6 @@ extern struct file_handle *handle;	/* of the image */
 /* How far the run is: operations first, then the device's I/O */
 extern atomic_bool stopping, leaving;
 extern atomic_bool calm;	/* the device's I/O makes room for the fill */
-extern atomic_bool frozen;
 extern atomic_uint open_ops;	/* a bit for each that the burst allows */
 extern atomic_int busy;
 
@@ -120,5 +119,7 @@ int op_inode(struct hostile *h);
 int op_freeze(struct hostile *h);
 int op_mapping(struct hostile *h);
 int op_status(struct hostile *h);
+/* Thaw the file system, for the end of the program: nobody freezes it again. */
+void end_freezing(void);
 
 #endif
