@@ -20,13 +20,9 @@ fetch()
 # and the guest root's.
 unpack()
 {
-	local package root=$out/root
+	local root=$out/root
 	mkdir "$root"
-	for package in "$out"/fetch/*.deb; do
-		dpkg-deb --fsys-tarfile "$package" |
-			tar -x -C "$root" --no-same-owner
-	done
-	as_root rm -rf "$out/fetch"
+	unpack_packages "$out/fetch" "$root"
 	cat > "$out/qemu-system-x86_64" <<- END
 		#!/bin/sh
 		exec "$ROOT/usr/lib64/ld-linux-x86-64.so.2" --library-path \\
@@ -38,7 +34,8 @@ unpack()
 	"$out/qemu-system-x86_64" --version
 }
 
-stamp=$(stamp_of fetch fetch_packages unpack < "$ROOT/floop/stamp")
+stamp=$(stamp_of fetch fetch_packages unpack unpack_packages \
+	< "$ROOT/floop/stamp")
 [ "$(cat "$out/stamp" 2> /dev/null)" = "$stamp" ] && exit 0
 
 step "QEMU: fetch" fetch

@@ -57,6 +57,18 @@ fetch_packages()
 		sh "$@"
 }
 
+# unpack_packages FROM TO [OPTION]...: unpack the packages in FROM, which goes
+# away. OPTIONs are tar's.
+unpack_packages()
+{
+	local package
+	for package in "$1"/*.deb; do
+		dpkg-deb --fsys-tarfile "$package" |
+			tar -x -C "$2" --no-same-owner "${@:3}"
+	done
+	as_root rm -rf "$1"
+}
+
 # in_root COMMAND...: run COMMAND inside the guest root, with the project's
 # folder bound at its own path and a fresh /tmp. All mounts are in a namespace
 # of their own and vanish with it.

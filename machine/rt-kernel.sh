@@ -19,13 +19,9 @@ fetch()
 # only packages that the guest root lacks.
 unpack()
 {
-	local package release
+	local release
 	ln -s usr/lib "$out/lib"
-	for package in "$out"/fetch/*.deb; do
-		dpkg-deb --fsys-tarfile "$package" |
-			tar -x -C "$out" --no-same-owner --exclude=./usr/share
-	done
-	as_root rm -rf "$out/fetch"
+	unpack_packages "$out/fetch" "$out" --exclude=./usr/share
 	release=$(ls "$out/lib/modules")
 	for kbuild in "$ROOT"/usr/lib/linux-kbuild-*; do
 		[ -e "$out/lib/${kbuild##*/}" ] ||
@@ -39,7 +35,8 @@ unpack()
 	printf '%s\n' "$release" > "$out/release"
 }
 
-stamp=$(stamp_of fetch fetch_packages unpack < "$ROOT/floop/stamp")
+stamp=$(stamp_of fetch fetch_packages unpack unpack_packages \
+	< "$ROOT/floop/stamp")
 [ "$(cat "$out/stamp" 2> /dev/null)" = "$stamp" ] && exit 0
 
 step "the PREEMPT_RT kernel: fetch" fetch

@@ -5,11 +5,11 @@
 #
 # Given by the runner: $PREFIX (floop or loop: /dev/$PREFIX0), $CTL (the control
 # node), $DRIVER_MODE (side-by-side, drop-in, in-tree), $KERNEL (lts, stable,
-# debug; lts on rt, stable on i386), $MODULE (its name: floop, or loop in-tree),
-# $MODULE_FILE (floop.ko), $FLOOP (the command), $PROGRAMS (where those of
-# tests/programs are built), $DISKS (the machine's disks, empty), $WORK (a
-# scratch folder in memory, removed after the case), $SLOWER (how much more time
-# things may take here).
+# debug; lts on rt, stable on i386 and built-in), $MODULE (its name: floop, or
+# loop in-tree), $MODULE_FILE (floop.ko), $FLOOP (the command), $PROGRAMS (where
+# those of tests/programs are built), $DISKS (the machine's disks, empty), $WORK
+# (a scratch folder in memory, removed after the case), $SLOWER (how much more
+# time things may take here).
 #
 # The current folder is the project's. A command that fails ends the case. A
 # case takes away what it makes: what is still there at its end (attached

@@ -35,7 +35,7 @@ static const char *control(void)
 
 static void node(char *buf, size_t size, int n)
 {
-	/* /dev/XXX-control stands for /dev/XXX0, /dev/XXX1, ... */
+	/* /dev/NAME-control stands for /dev/NAME0, /dev/NAME1, ... */
 	const char *c = control();
 	const char *dash = strrchr(c, '-');
 

@@ -562,7 +562,7 @@ static void scanner(void)
 		note(RRPART, ioctl(fd, BLKRRPART, 0));
 		close(fd);
 	}
-	/* /dev/XXX-control: the disks are XXXn */
+	/* /dev/NAME-control: the disks are NAMEn */
 	sys_path(path, sizeof(path), (unsigned int)below(&r, devices),
 		 "uevent");
 	fd = open(path, O_WRONLY | O_CLOEXEC);
