@@ -17,6 +17,11 @@ all: cli pages
 setup:
 	machine/setup.sh
 
+# What one machine needs: ./vm makes its module, and the users' root if asked.
+.PHONY: setup-machine
+setup-machine:
+	@machine/setup.sh --no-module
+
 .PHONY: setup-host
 setup-host:
 	@machine/host-packages.sh
@@ -35,7 +40,8 @@ pages: setup-host
 
 ## demo: an image becomes a disk, in the test machine; NATIVE=1: on this machine
 .PHONY: demo
-demo: cli
+demo: setup-host
+	@scripts/together.sh cli $(if $(NATIVE),,setup-machine)
 	demo/demo.sh $(if $(NATIVE),--native)
 
 ## test: every test, on both kernels, in both modes; ARGS="..." is for pytest
