@@ -232,6 +232,7 @@ class Machine:
             **os.environ,
             "FLOOP_CONSOLE": console,
             "FLOOP_CPU": EMULATED_CPU,
+            "FLOOP_KERNEL": str(self.kernel.unpacked or self.kernel.image),
             "XDG_CACHE_HOME": str(BUILD / "cache"),
             "TMPDIR": str(self.sockets),
         }
