@@ -113,11 +113,17 @@ watch_devices() {
 	udevadm control --reload
 }
 
+udev_is_gone() {
+	! grep -qsE '^[0-9]+ \((systemd-udevd|\(udev-worker\))\) [^ZX]' \
+		/proc/[0-9]*/stat
+}
+
 # without_udev - stop udev for the rest of the case
 without_udev() {
 	udev_settle
 	later /usr/lib/floop/systemd-udevd --daemon
 	udevadm control --exit
+	wait_until 30 udev_is_gone
 	# cryptsetup and others check this to see whether to wait for udev.
 	rm -f /run/udev/control
 }
