@@ -34,8 +34,9 @@ def unpacked(image, release):
     An emulated CPU takes 2.5 s to unpack it.
     """
     kernel = BUILD / f"vmlinux-{release}"
-    made_at = kernel.stat().st_mtime if kernel.exists() else 0
-    if made_at < image.stat().st_mtime:
+    # The image's time is its package's, and may be of before this file's.
+    time = image.stat().st_mtime_ns
+    if not kernel.exists() or kernel.stat().st_mtime_ns != time:
         packed = image.read_bytes()
         # Documentation/arch/x86/boot.rst: setup_sects, payload_offset and
         # payload_length. The size, unpacked, comes last.
@@ -50,6 +51,7 @@ def unpacked(image, release):
                 stdout=out,
                 check=True,
             )
+        os.utime(made, ns=(time, time))
         made.rename(kernel)
     return kernel
 
