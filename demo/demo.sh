@@ -17,7 +17,6 @@ seconds=$SECONDS
 
 in_machine()
 {
-	machine/setup.sh --no-module
 	./vm --disk nvme:2G -- demo/guest.sh "$results" "$speeds"
 	./vm --icount -- demo/cost.sh "$costs"
 }
