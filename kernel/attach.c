@@ -74,6 +74,7 @@ static int bind_image(struct floop_device *dev, struct file *file,
 		dev->lanes = lanes;
 	}
 	floop_lanes_remove_cgroups(dev->lanes);
+	dev->allocate = READ_ONCE(floop_allocate_default);
 	image = floop_image_open(dev, file, info->lo_offset, read_only);
 	if (IS_ERR(image))
 		return PTR_ERR(image);

@@ -48,6 +48,7 @@ enum floop_state {
  * @want_direct: direct I/O wherever the image allows it; the default
  * @asked_direct: the user asked for direct I/O
  * @want_mapping: I/O is mapped wherever the guard allows it
+ * @allocate: what a write to a hole allocates at least (FLOOP_ALLOCATE_*)
  * @keep_blocks: a discard succeeds, and the image keeps its blocks
  * @user_block_size: the user chose the logical block size
  * @name: the name that came with LOOP_SET_STATUS, for LOOP_GET_STATUS
@@ -70,6 +71,7 @@ struct floop_device {
 	bool want_direct;
 	bool asked_direct;
 	bool want_mapping;
+	unsigned int allocate;
 	bool keep_blocks;
 	bool user_block_size;
 	bool policy_told;

@@ -42,16 +42,23 @@ struct found {
 };
 
 /*
- * What is looked up before an fsync. @guess is the length of the last extent,
- * in blocks of the file system; @looks counts questions to the file system. The
- * batch ends after MAX_LOOKS, but not before the sector @least.
+ * A look at the image's blocks. @guess is the length of the last extent, in
+ * blocks of the file system; @looks counts questions to the file system.
+ */
+struct look {
+	struct floop_image *image;
+	unsigned int looks;
+	sector_t guess;
+};
+
+/*
+ * What is looked up before an fsync. The batch ends after MAX_LOOKS, but not
+ * before the sector @least.
  */
 struct batch {
-	struct floop_image *image;
+	struct look look;
 	unsigned int nr;
-	unsigned int looks;
 	sector_t least;
-	sector_t guess;
 	struct found found[BATCH];
 };
 
@@ -90,11 +97,11 @@ static bool batch_add(struct batch *batch, sector_t sector, sector_t nr,
  * Ask the file system where a block is, in file system blocks. Returns false if
  * it is not allocated, not written, or can't be overwritten in place.
  */
-static bool find_block(struct batch *batch, sector_t block, sector_t *disk)
+static bool find_block(struct look *look, sector_t block, sector_t *disk)
 {
-	batch->looks++;
+	look->looks++;
 	*disk = block;
-	return !bmap(file_inode(batch->image->file), disk) && *disk;
+	return !bmap(file_inode(look->image->file), disk) && *disk;
 }
 
 /*
@@ -106,12 +113,12 @@ static bool find_block(struct batch *batch, sector_t block, sector_t *disk)
  * in xfs_fs_map_blocks()) if anybody uses a page of the file, as readers of a
  * shared image may do.
  */
-static bool is_one_extent(struct batch *batch, sector_t block, sector_t nr)
+static bool is_one_extent(struct look *look, sector_t block, sector_t nr)
 {
-	struct inode *inode = file_inode(batch->image->file);
+	struct inode *inode = file_inode(look->image->file);
 	struct fiemap_extent_info count = { };
 
-	batch->looks++;
+	look->looks++;
 	return !inode->i_op->fiemap(inode, &count, block << inode->i_blkbits,
 				    nr << inode->i_blkbits) &&
 	       count.fi_extents_mapped == 1;
@@ -123,14 +130,14 @@ static bool is_one_extent(struct batch *batch, sector_t block, sector_t nr)
  * neither of the two goes away. So the extent that is the only one has both,
  * and what is between them.
  */
-static bool is_contiguous(struct batch *batch, sector_t block, sector_t nr,
+static bool is_contiguous(struct look *look, sector_t block, sector_t nr,
 			  sector_t disk)
 {
 	sector_t last;
 
-	return find_block(batch, block + nr - 1, &last) &&
+	return find_block(look, block + nr - 1, &last) &&
 	       last == disk + nr - 1 &&
-	       (nr == 2 || is_one_extent(batch, block, nr));
+	       (nr == 2 || is_one_extent(look, block, nr));
 }
 
 /*
@@ -139,39 +146,39 @@ static bool is_contiguous(struct batch *batch, sector_t block, sector_t nr,
  * halve the range that its end is in. Returns its length, or 0 if the block
  * can't be mapped.
  */
-static sector_t find_extent(struct batch *batch, sector_t block, sector_t max,
+static sector_t find_extent(struct look *look, sector_t block, sector_t max,
 			    sector_t *disk)
 {
-	sector_t nr = 1, too_long = max + 1, try = min(batch->guess, max);
+	sector_t nr = 1, too_long = max + 1, try = min(look->guess, max);
 
-	if (!find_block(batch, block, disk))
+	if (!find_block(look, block, disk))
 		return 0;
-	if (!floop_fiemap_is_safe(file_inode(batch->image->file)))
+	if (!floop_fiemap_is_safe(file_inode(look->image->file)))
 		return 1;
 	while (nr + 1 < too_long) {
 		try = clamp(try, nr + 1, too_long - 1);
-		if (is_contiguous(batch, block, try, *disk))
+		if (is_contiguous(look, block, try, *disk))
 			nr = try;
 		else
 			too_long = try;
-		if (nr == batch->guess)
+		if (nr == look->guess)
 			try = nr + 1;
 		else if (too_long > max)
 			try = nr * 2;
 		else
 			try = nr + (too_long - nr) / 2;
 	}
-	batch->guess = nr;
+	look->guess = nr;
 	return nr;
 }
 
 static sector_t seek(struct batch *batch, sector_t sector, int whence)
 {
+	struct file *file = batch->look.image->file;
 	loff_t found;
 
-	batch->looks++;
-	found = vfs_llseek(batch->image->file, (loff_t)sector << SECTOR_SHIFT,
-			   whence);
+	batch->look.looks++;
+	found = vfs_llseek(file, (loff_t)sector << SECTOR_SHIFT, whence);
 	return found < 0 ? FLOOP_NOWHERE :
 			   max_t(sector_t, sector, found >> SECTOR_SHIFT);
 }
@@ -197,7 +204,7 @@ static void forget_old_seeks(struct floop_fill *fill)
  */
 static sector_t next_data(struct batch *batch, sector_t sector)
 {
-	struct floop_fill *fill = &batch->image->fill;
+	struct floop_fill *fill = &batch->look.image->fill;
 
 	forget_old_seeks(fill);
 	if (sector >= fill->data && sector < fill->data_end)
@@ -212,7 +219,7 @@ static sector_t next_data(struct batch *batch, sector_t sector)
 /* Find where a hole begins after @sector, which is data. Kept likewise. */
 static sector_t next_hole(struct batch *batch, sector_t sector)
 {
-	struct floop_fill *fill = &batch->image->fill;
+	struct floop_fill *fill = &batch->look.image->fill;
 
 	forget_old_seeks(fill);
 	if (sector < fill->data || sector >= fill->data_end) {
@@ -229,14 +236,15 @@ static sector_t next_hole(struct batch *batch, sector_t sector)
 static bool look_up_gap(struct batch *batch, sector_t *sector, sector_t end,
 			unsigned int chunk_shift, unsigned long epoch)
 {
-	struct floop_image *image = batch->image;
+	struct floop_image *image = batch->look.image;
 	unsigned int shift = file_inode(image->file)->i_blkbits - SECTOR_SHIFT;
 	sector_t hole = 0;
 
 	while (*sector < end) {
 		sector_t block = *sector >> shift, disk, nr;
 
-		if ((batch->looks >= MAX_LOOKS && *sector >= batch->least) ||
+		if ((batch->look.looks >= MAX_LOOKS &&
+		     *sector >= batch->least) ||
 		    !floop_guard_in_epoch(&image->guard, epoch))
 			return false;
 		cond_resched();
@@ -246,7 +254,7 @@ static bool look_up_gap(struct batch *batch, sector_t *sector, sector_t end,
 				min(next_hole(batch, *sector), end) : end;
 			continue;
 		}
-		nr = find_extent(batch, block,
+		nr = find_extent(&batch->look, block,
 				 max(1, (hole >> shift) - block), &disk);
 		/*
 		 * The file system reports no location, as for all blocks of a
@@ -285,7 +293,7 @@ static void mark_chunks(struct floop_todo *todo, sector_t sector, sector_t nr)
 static bool look_up_chunks(struct batch *batch, struct floop_todo *todo,
 			   unsigned long chunk, unsigned long epoch)
 {
-	struct floop_image *image = batch->image;
+	struct floop_image *image = batch->look.image;
 	unsigned int shift = todo->shift;
 	unsigned long last = find_next_zero_bit(todo->bits, todo->chunks,
 						chunk);
@@ -327,7 +335,7 @@ static unsigned long next_chunk(struct floop_fill *fill,
 static int batch_commit(struct batch *batch, struct floop_todo *todo,
 			unsigned long epoch)
 {
-	struct floop_image *image = batch->image;
+	struct floop_image *image = batch->look.image;
 	struct address_space *mapping = image->file->f_mapping;
 	struct floop_guard *guard = &image->guard;
 	unsigned int i = 0;
@@ -357,14 +365,30 @@ static int batch_commit(struct batch *batch, struct floop_todo *todo,
 	return err;
 }
 
+/* Chunks that were allocated ahead are mapped before they are durable. */
+static int make_chunks_durable(struct floop_image *image)
+{
+	unsigned long undurable = READ_ONCE(image->ahead.undurable);
+	int err;
+
+	if (READ_ONCE(image->ahead.durable) == undurable)
+		return 0;
+	/* Before the fsync. */
+	smp_mb();
+	err = floop_image_make_durable(image);
+	if (!err)
+		WRITE_ONCE(image->ahead.durable, undurable);
+	return err;
+}
+
 static int look_up_batch(struct batch *batch, struct floop_todo *todo,
 			 unsigned long epoch)
 {
-	struct floop_fill *fill = &batch->image->fill;
+	struct floop_fill *fill = &batch->look.image->fill;
 	unsigned long chunk;
 	bool more = true;
 
-	while (more && batch->looks < MAX_LOOKS) {
+	while (more && batch->look.looks < MAX_LOOKS) {
 		chunk = next_chunk(fill, todo);
 		if (chunk >= todo->chunks)
 			break;
@@ -408,23 +432,77 @@ static void fill_work(struct work_struct *work)
 	struct batch *batch;
 	int err = -ENOMEM;
 
-	if (!floop_guard_in_epoch(&image->guard, epoch) ||
-	    READ_ONCE(fill->full))
+	if (!floop_guard_in_epoch(&image->guard, epoch))
 		return;
 
 	memflags = memalloc_noio_save();
+	if (READ_ONCE(fill->full)) {
+		make_chunks_durable(image);
+		goto restore;
+	}
 	batch = kvmalloc(sizeof(*batch), GFP_KERNEL);
 	if (batch) {
-		batch->image = image;
+		batch->look.image = image;
 		batch->nr = 0;
-		batch->looks = 0;
+		batch->look.looks = 0;
 		/* Not the whole file: fiemap() would count all its extents. */
-		batch->guess = 1;
+		batch->look.guess = 1;
 		err = look_up_batch(batch, todo, epoch);
 		kvfree(batch);
 	}
+	if (!err)
+		err = make_chunks_durable(image);
 	schedule_next(image, todo, err, epoch);
+restore:
 	memalloc_noio_restore(memflags);
+}
+
+/**
+ * floop_fill_now() - map a range that was written just now
+ * @image: the image
+ * @sector: the first sector of its file
+ * @nr: the number of sectors
+ * @epoch: the epoch in which it was written
+ *
+ * Doesn't wait for an fsync: the caller sees to it that a flush makes one, and
+ * that writes with REQ_FUA wait for it (ahead.c). What can't be mapped now is
+ * left to the fill.
+ *
+ * Context: Process context. May sleep, but doesn't wait for memory.
+ * Return: false if the file system doesn't say where the range is, and it is
+ * still the same epoch.
+ */
+bool floop_fill_now(struct floop_image *image, sector_t sector, sector_t nr,
+		    unsigned long epoch)
+{
+	struct inode *inode = file_inode(image->file);
+	unsigned int shift = inode->i_blkbits - SECTOR_SHIFT;
+	sector_t block = sector >> shift, end = (sector + nr) >> shift, disk;
+	struct look look = { .image = image, .guess = nr >> shift };
+	struct floop_guard *guard = &image->guard;
+	sector_t found;
+	int err = 0;
+
+	for (; block < end && !err; block += found) {
+		found = find_extent(&look, block, end - block, &disk);
+		if (!found)
+			return !floop_guard_in_epoch(guard, epoch);
+		mutex_lock(&guard->map.lock);
+		/* Pages would be older than the disk: the fill drops them. */
+		if (!floop_guard_in_epoch(guard, epoch) ||
+		    READ_ONCE(image->file->f_mapping->nrpages))
+			err = -ESTALE;
+		if (!err) {
+			WRITE_ONCE(image->ahead.undurable,
+				   image->ahead.undurable + 1);
+			/* Before the blocks can be found (remap.c). */
+			smp_wmb();
+			err = floop_map_add(&guard->map, block << shift,
+					    found << shift, disk << shift);
+		}
+		mutex_unlock(&guard->map.lock);
+	}
+	return true;
 }
 
 /**

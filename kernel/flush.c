@@ -64,14 +64,18 @@ int floop_flush(struct llist_node *node)
 {
 	struct floop_image *image =
 		llist_entry(node, struct floop_io, node)->image;
+	unsigned long undurable;
 	int err;
 
 	WRITE_ONCE(image->sync, FLOOP_SYNCING);
+	undurable = READ_ONCE(image->ahead.undurable);
 	/* A write that is seen after this is not covered by the fsync. */
 	smp_mb();
 	err = make_durable(image);
-	if (!err)
+	if (!err) {
 		cmpxchg(&image->sync, FLOOP_SYNCING, FLOOP_SYNCED);
+		WRITE_ONCE(image->ahead.durable, undurable);
+	}
 	floop_times_touch(image);
 	if (err) {
 		floop_flush_fail(node, err);

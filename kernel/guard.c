@@ -89,8 +89,8 @@ static void guard_enter(struct floop_image *image, enum floop_guard_state to)
 	case FLOOP_GUARD_BROKEN:
 		guard->broken++;
 		trace_floop_epoch_break(image);
-		/* Otherwise users_gone() queues it. */
-		if (!guard->live)
+		/* Otherwise the last user or the last chunk queues it. */
+		if (!guard->live && !guard->ahead)
 			queue_work(drain_wq, &guard->drain_work);
 		break;
 	default:
@@ -121,7 +121,7 @@ static void note_breaker(struct floop_guard *guard, struct task_struct *by)
  *
  * Context: The context of the opener, with the lock of the file's leases held
  * (flc_lock); or any but interrupts. Doesn't sleep.
- * Return: true if mapped I/O may be in flight.
+ * Return: true if mapped I/O, or a chunk, may be in flight.
  */
 bool floop_guard_break(struct floop_image *image, struct task_struct *by)
 {
@@ -144,7 +144,7 @@ bool floop_guard_break(struct floop_image *image, struct task_struct *by)
 	default:
 		break;
 	}
-	live = guard->live;
+	live = guard->live || guard->ahead;
 	spin_unlock_irqrestore(&guard->lock, flags);
 	return live;
 }
@@ -162,10 +162,70 @@ static void users_gone(struct percpu_ref *users)
 	spin_lock_irqsave(&guard->lock, flags);
 	guard->live = false;
 	floop_hold_release(guard);
-	if (guard->state == FLOOP_GUARD_BROKEN)
+	if (guard->state == FLOOP_GUARD_BROKEN && !guard->ahead)
 		queue_work(drain_wq, &guard->drain_work);
 	wake_up_all(&guard->ended);
 	spin_unlock_irqrestore(&guard->lock, flags);
+}
+
+/**
+ * floop_guard_ahead_begin() - before zeroes are written around some data
+ * @image: the image
+ * @epoch: set to the epoch's number
+ *
+ * Somebody who opens the image to write would not expect that, so they wait in
+ * open(2) until floop_guard_ahead_end(), which has to follow. Mapped I/O and
+ * changes don't.
+ *
+ * Context: A worker of the image. Doesn't sleep.
+ * Return: false if somebody may have the image open already.
+ */
+bool floop_guard_ahead_begin(struct floop_image *image, unsigned long *epoch)
+{
+	struct floop_guard *guard = &image->guard;
+	bool mapped;
+
+	spin_lock_irq(&guard->lock);
+	mapped = guard->state == FLOOP_GUARD_MAPPED;
+	if (mapped)
+		guard->ahead++;
+	*epoch = guard->epoch;
+	spin_unlock_irq(&guard->lock);
+	return mapped;
+}
+
+/**
+ * floop_guard_ahead_end() - the zeroes are written, or won't be
+ * @image: the image
+ *
+ * Context: Any, interrupts included.
+ */
+void floop_guard_ahead_end(struct floop_image *image)
+{
+	struct floop_guard *guard = &image->guard;
+	unsigned long flags;
+
+	spin_lock_irqsave(&guard->lock, flags);
+	if (!--guard->ahead) {
+		if (guard->state == FLOOP_GUARD_BROKEN && !guard->live)
+			queue_work(drain_wq, &guard->drain_work);
+		wake_up_all(&guard->ended);
+	}
+	spin_unlock_irqrestore(&guard->lock, flags);
+}
+
+/*
+ * Drop the lease, which holds up openers for as long as there are chunks. No
+ * new one begins.
+ */
+static void drop_lease(struct floop_image *image)
+{
+	struct floop_guard *guard = &image->guard;
+
+	spin_lock_irq(&guard->lock);
+	wait_event_lock_irq(guard->ended, !guard->ahead, guard->lock);
+	spin_unlock_irq(&guard->lock);
+	floop_lease_drop(image);
 }
 
 /* With the lease held: make the file durable, and empty the page cache. */
@@ -218,7 +278,7 @@ static void guard_give_up(struct floop_image *image,
 {
 	struct floop_guard *guard = &image->guard;
 
-	floop_lease_drop(image);
+	drop_lease(image);
 	/* No break comes from here on, but one may have come just before. */
 	clear_map(image);
 	spin_lock_irq(&guard->lock);
@@ -337,7 +397,8 @@ static void drain_work(struct work_struct *work)
 	bool drained;
 
 	spin_lock_irq(&guard->lock);
-	drained = guard->state == FLOOP_GUARD_BROKEN && !guard->live;
+	drained = guard->state == FLOOP_GUARD_BROKEN && !guard->live &&
+		  !guard->ahead;
 	spin_unlock_irq(&guard->lock);
 	if (!drained)
 		return;
@@ -585,6 +646,8 @@ bool floop_guard_quit(struct floop_image *image)
 	busy |= quit_work(&guard->resume_work);
 	busy |= quit_work(&guard->pages_work);
 	busy |= quit_work(&image->fill.work);
+	disable_work(&image->ahead.work);
+	busy |= work_busy(&image->ahead.work) & WORK_BUSY_RUNNING;
 	disable_work(&guard->hold_work);
 	busy |= work_busy(&guard->hold_work) & WORK_BUSY_RUNNING;
 	return busy || floop_times_are_due(&image->times);
@@ -617,7 +680,7 @@ void floop_guard_stop(struct floop_image *image)
 	cancel_work_sync(&guard->hold_work);
 	floop_fill_stop(image);
 	/* The lease brings no break from here on, but one may have come. */
-	floop_lease_drop(image);
+	drop_lease(image);
 	floop_window(FLOOP_WINDOW_STOP);
 
 	mutex_lock(&guard->map.lock);

@@ -109,8 +109,8 @@ struct floop_breaker {
  * @map: where the image's blocks are
  * @disk: the block device that they are on
  * @lock: @state, @why_not, @wanted, @epoch, @live, @dio_held, @pages_held,
- *	@changes, @unsettled, @breaker, @retry; taken inside of a lease's own
- *	lock (flc_lock), and in interrupts
+ *	@ahead, @changes, @unsettled, @breaker, @retry; taken inside of a
+ *	lease's own lock (flc_lock), and in interrupts
  * @state: changed by guard_enter() only
  * @why_not: while waiting: why the last attempt failed
  * @wanted: an epoch may begin
@@ -120,9 +120,10 @@ struct floop_breaker {
  * @dio_held: we hold an inode_dio_begin() of the image; only while @live
  * @pages_held: we hold the invalidate_lock of @mapping, shared; only while
  *	@live
+ * @ahead: chunks that are being allocated ahead; openers to write wait for them
  * @changes: our own changes of the image's blocks that are in progress
  * @unsettled: a change of ours may have left pages in the page cache
- * @ended: waiters for @live to become false
+ * @ended: waiters for @live to become false, or @ahead 0
  * @told: a bit for each task that was told to wait for the lease, by its hash;
  *	under flc_lock
  * @told_at: when the last one was told, in jiffies
@@ -158,6 +159,7 @@ struct floop_guard {
 	bool live;
 	bool dio_held;
 	bool pages_held;
+	unsigned int ahead;
 	unsigned int changes;
 	bool unsettled;
 	wait_queue_head_t ended;
@@ -190,6 +192,8 @@ void floop_guard_change_end(struct floop_image *image, sector_t sector,
 			    sector_t nr);
 bool floop_guard_is_broken(struct floop_guard *guard);
 bool floop_guard_in_epoch(struct floop_guard *guard, unsigned long epoch);
+bool floop_guard_ahead_begin(struct floop_image *image, unsigned long *epoch);
+void floop_guard_ahead_end(struct floop_image *image);
 void floop_guard_doubt(struct floop_image *image);
 enum floop_unmapped floop_guard_why_not(struct floop_image *image);
 struct floop_breaker floop_guard_breaker(struct floop_image *image);

@@ -86,19 +86,20 @@ void floop_hold_release(struct floop_guard *guard)
 }
 
 /**
- * floop_hold_is_partial() - can blocks be exchanged under mapped I/O?
+ * floop_hold_is_partial() - do writers have to wait for the lease?
  * @guard: the guard
  *
  * Context: Any but interrupts.
- * Return: true if the epoch is over, I/O may be in flight, and another task had
- * the invalidate_lock.
+ * Return: true if the epoch is over, and a chunk is in flight; or mapped I/O
+ * may be, and another task had the invalidate_lock.
  */
 bool floop_hold_is_partial(struct floop_guard *guard)
 {
 	bool partial;
 
 	spin_lock_irq(&guard->lock);
-	partial = guard->exchanges && guard->dio_held && !guard->pages_held;
+	partial = (guard->ahead && guard->state == FLOOP_GUARD_BROKEN) ||
+		  (guard->exchanges && guard->dio_held && !guard->pages_held);
 	spin_unlock_irq(&guard->lock);
 	return partial;
 }

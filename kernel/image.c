@@ -358,7 +358,11 @@ struct floop_image *floop_image_open(struct floop_device *dev,
 	INIT_WORK(&image->refused_work, floop_direct_give_up);
 	floop_direct_learn(file, &image->rules);
 	floop_direct_probe(image);
+	floop_ahead_init_image(image);
 
+	err = floop_ahead_set(image, dev->allocate);
+	if (err)
+		goto err_put;
 	err = floop_bounce_init_image(image);
 	if (err)
 		goto err_put;
@@ -390,6 +394,7 @@ err_counts:
 err_bounce:
 	floop_bounce_exit_image(image);
 err_put:
+	floop_ahead_exit_image(image);
 	put_files(image);
 	kfree(image);
 	return ERR_PTR(err);
@@ -410,6 +415,7 @@ void floop_image_close(struct floop_image *image)
 {
 	flush_work(&image->refused_work);
 	cancel_work_sync(&image->unsupported_work);
+	floop_ahead_exit_image(image);
 	floop_guard_exit_image(image);
 	floop_times_exit_image(image);
 	floop_remap_exit_image(image);

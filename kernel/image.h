@@ -14,6 +14,7 @@
 #include <linux/mutex.h>
 #include <linux/workqueue.h>
 
+#include "ahead.h"
 #include "direct.h"
 #include "fill.h"
 #include "guard.h"
@@ -105,6 +106,7 @@ enum floop_sync {
  * @sync: whether writes through the file system are durable
  * @guard: knows whether the map is true
  * @fill: fills the map
+ * @ahead: allocates ahead
  * @times: keeps the file's times
  * @remaps: the reserve of struct remap
  * @splits: the reserve of bios for the mapped path
@@ -140,6 +142,7 @@ struct floop_image {
 	enum floop_sync sync;
 	struct floop_guard guard;
 	struct floop_fill fill;
+	struct floop_ahead ahead;
 	struct floop_times times;
 	mempool_t remaps;
 	struct bio_set splits;

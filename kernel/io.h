@@ -36,6 +36,12 @@ struct floop_lane;
 #define FLOOP_IO_FLUSH_COUNTED	BIT(6)
 /* Refused as it came: to be tried through the bounce buffer. */
 #define FLOOP_IO_BOUNCE		BIT(8)
+/* A chunk: a write with zeroes behind it. */
+#define FLOOP_IO_AHEAD		BIT(9)
+/* Not to be made a chunk: it has failed as one. */
+#define FLOOP_IO_PLAIN		BIT(10)
+/* In the list of what is in flight. */
+#define FLOOP_IO_ENTERED	BIT(11)
 
 /**
  * struct floop_io - one bio of a device
@@ -51,6 +57,7 @@ struct floop_lane;
  * @refs: references of the call to the file system, the caller's and the
  *	completion's; the last one to drop goes on with the I/O
  * @start: its arrival, in jiffies, for the disk's statistics
+ * @range: what it changes, with %FLOOP_IO_ENTERED
  */
 struct floop_io {
 	struct kiocb iocb;
@@ -66,6 +73,7 @@ struct floop_io {
 	long result;
 	atomic_t refs;
 	unsigned long start;
+	struct floop_range range;
 };
 
 /**

@@ -84,8 +84,9 @@ static bool lease_noticed(struct file_lease *lease)
 	if (is_opened(image) || guard->told & bit_of_current())
 		floop_guard_break(image, current);
 	/*
-	 * A writer could exchange blocks now: make it wait. The kernel checks
-	 * the lease's kind after this call, so opens conflict from here on.
+	 * A writer could exchange blocks now, or write where a chunk has
+	 * zeroes: make it wait. The kernel checks the lease's kind after this
+	 * call, so opens conflict from here on.
 	 */
 	if (floop_hold_is_partial(guard)) {
 		lease->c.flc_flags &= ~FL_LAYOUT;
@@ -98,7 +99,8 @@ static bool lease_noticed(struct file_lease *lease)
  * Somebody changes the file's blocks, or writes to it. Most changes call
  * inode_dio_wait() next, and wait there until mapped I/O in flight has ended.
  * An atomic write on xfs doesn't (xfs_file_dio_write_atomic(), since 6.16). If
- * the file can have one, all wait until drain_work() has dropped the lease.
+ * the file can have one, all wait until drain_work() has dropped the lease; and
+ * while a chunk is in flight, for that needs the lease.
  * fl_break_time is 0 so that they wait without a limit: after it the kernel
  * would remove the lease. FL_UNLOCK_PENDING is cleared so that the next one
  * comes here, too.
@@ -116,7 +118,7 @@ static bool lease_break(struct file_lease *lease)
 		return true;
 	if ((!(image->file->f_mode & FMODE_CAN_ATOMIC_WRITE) ||
 	     !floop_rule_holds(FLOOP_RULE_ATOMIC)) &&
-	    !(lease->c.flc_flags & FL_LEASE))
+	    !(lease->c.flc_flags & FL_LEASE) && !floop_hold_is_partial(guard))
 		return true;
 	lease->fl_break_time = 0;
 	lease->c.flc_flags &= ~FL_UNLOCK_PENDING;

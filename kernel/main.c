@@ -10,6 +10,7 @@
 #include <linux/string.h>
 #include <linux/sysfs.h>
 
+#include "ahead.h"
 #include "control.h"
 #include "device.h"
 #include "direct.h"
@@ -115,6 +116,23 @@ static const struct kernel_param_ops direct_ops = {
 module_param_cb(direct, &direct_ops, NULL, 0644);
 MODULE_PARM_DESC(direct, "always (default): I/O to an image is direct wherever it can be; asked: only where it is asked for, as on the in-tree driver");
 
+static int set_allocate(const char *val, const struct kernel_param *kp)
+{
+	return floop_ahead_parse(val, &floop_allocate_default);
+}
+
+static int get_allocate(char *buf, const struct kernel_param *kp)
+{
+	return floop_ahead_describe(READ_ONCE(floop_allocate_default), buf);
+}
+
+static const struct kernel_param_ops allocate_ops = {
+	.set	= set_allocate,
+	.get	= get_allocate,
+};
+module_param_cb(allocate, &allocate_ops, NULL, 0644);
+MODULE_PARM_DESC(allocate, "What a write to a hole allocates at least, unless told otherwise for a device: off (default), auto, or bytes");
+
 module_param_named(map_memory, floop_map_mib, uint, 0644);
 MODULE_PARM_DESC(map_memory, "MiB of memory that the map of an image may take at most; what doesn't fit goes through the file system. Default: 64");
 
@@ -207,6 +225,7 @@ static int __init floop_init(void)
 	err = floop_remap_init();
 	if (err)
 		goto err_lane;
+	floop_ahead_init();
 	err = floop_guard_init();
 	if (err)
 		goto err_remap;
@@ -230,6 +249,7 @@ err_major:
 err_guard:
 	floop_guard_exit();
 err_remap:
+	floop_ahead_exit();
 	floop_remap_exit();
 err_lane:
 	floop_lane_exit();
@@ -248,6 +268,7 @@ static void __exit floop_exit(void)
 	floop_device_remove_all();
 	floop_control_unregister();
 	floop_guard_exit();
+	floop_ahead_exit();
 	floop_remap_exit();
 	floop_lane_exit();
 	floop_image_exit();

@@ -381,6 +381,24 @@ static noinline enum floop_cause not_mapped(struct floop_guard *guard,
 	return cause;
 }
 
+/*
+ * Of a flush or a write with REQ_FUA: will its data be found after a crash? Not
+ * if a chunk may be in the map that an fsync has yet to make durable.
+ */
+static noinline bool is_durable_there(struct floop_image *image, blk_opf_t opf)
+{
+	/* After the lookup, see floop_fill_now(). */
+	smp_rmb();
+	if (opf & REQ_FUA && READ_ONCE(image->ahead.undurable) !=
+			     READ_ONCE(image->ahead.durable))
+		return false;
+	if (opf & REQ_PREFLUSH) {
+		floop_times_touch(image);
+		floop_io_check_policy(image->dev);
+	}
+	return true;
+}
+
 /**
  * floop_remap() - send a bio to the disk, if it is mapped
  * @image: the image
@@ -432,6 +450,11 @@ enum floop_cause floop_remap(struct floop_image *image, struct bio **bio)
 		remap_free(image, remap);
 		return not_mapped(guard, FLOOP_CAUSE_FROZEN);
 	}
+	if (opf & (REQ_PREFLUSH | REQ_FUA) &&
+	    !is_durable_there(image, opf)) {
+		remap_release(remap);
+		return not_mapped(guard, FLOOP_CAUSE_FLUSH);
+	}
 	if (unlikely(bio_flagged(*bio, BIO_CHAIN))) {
 		struct bio *clone = remap_unchain(image, *bio);
 
@@ -440,10 +463,6 @@ enum floop_cause floop_remap(struct floop_image *image, struct bio **bio)
 			return not_mapped(guard, FLOOP_CAUSE_MEMORY);
 		}
 		*bio = clone;
-	}
-	if (opf & REQ_PREFLUSH) {
-		floop_times_touch(image);
-		floop_io_check_policy(image->dev);
 	}
 	floop_window(FLOOP_WINDOW_SUBMIT);
 	remap_submit(image, *bio, remap, disk);

@@ -122,6 +122,11 @@ void floop_rw_end(struct floop_io *io, long result, struct bio_list *batch)
 	bool write = bio_op(io->bio) == REQ_OP_WRITE;
 
 	freeze_unprotect(io);
+	floop_ahead_leave(io);
+	/* Others may write to the rest of the hole by then: no second try. */
+	if (unlikely(io->flags & FLOOP_IO_AHEAD) &&
+	    result != (long)io->bio->bi_iter.bi_size)
+		result = result < 0 ? result : -EIO;
 	if (unlikely(result <= 0)) {
 		if (would_wait(io, result)) {
 			floop_worker_requeue(io);
@@ -183,6 +188,7 @@ enum floop_rw_result floop_rw(struct floop_io *io, bool wait,
 	struct file *file = image->file;
 	struct kiocb *iocb = &io->iocb;
 	bool write = bio_op(io->bio) == REQ_OP_WRITE;
+	bool is_chunk = io->flags & FLOOP_IO_AHEAD;
 	struct iov_iter iter;
 	ssize_t ret;
 
@@ -212,6 +218,9 @@ enum floop_rw_result floop_rw(struct floop_io *io, bool wait,
 			io->flags |= FLOOP_IO_FLUSH_AFTER;
 	}
 
+	if (write && !floop_ahead_enter(io))
+		return FLOOP_RW_DONE;
+
 	/* File systems expect no more; the rest follows. */
 	if (unlikely(iov_iter_count(&iter) > MAX_RW_COUNT))
 		iov_iter_truncate(&iter, rounddown(MAX_RW_COUNT,
@@ -225,8 +234,13 @@ enum floop_rw_result floop_rw(struct floop_io *io, bool wait,
 			     image->rules.mem_mask) ||
 		    unlikely(io->flags & FLOOP_IO_BOUNCE) ||
 		    floop_window_is_open(FLOOP_WINDOW_BOUNCE)) {
-			if (!wait)
+			if (!wait) {
+				floop_ahead_leave(io);
 				return FLOOP_RW_WRITER_ONLY;
+			}
+			/* That would wait for a thaw. */
+			if (is_chunk)
+				goto end_chunk;
 			floop_bounce(io);
 			return FLOOP_RW_DONE;
 		}
@@ -235,9 +249,16 @@ enum floop_rw_result floop_rw(struct floop_io *io, bool wait,
 		atomic_set(&io->refs, 2);
 	}
 
-	/* Only the writer waits for a frozen file system. */
-	if (write && !freeze_protect(io, wait))
+	/*
+	 * Only the writer waits for a frozen file system; a chunk holds up
+	 * openers, who may be about to thaw it.
+	 */
+	if (write && !freeze_protect(io, wait && !is_chunk)) {
+		if (is_chunk)
+			goto end_chunk;
+		floop_ahead_leave(io);
 		return FLOOP_RW_WRITER_ONLY;
+	}
 
 	if (write)
 		ret = file->f_op->write_iter(iocb, &iter);
@@ -255,8 +276,13 @@ enum floop_rw_result floop_rw(struct floop_io *io, bool wait,
 	}
 	if (would_wait(io, ret)) {
 		freeze_unprotect(io);
+		floop_ahead_leave(io);
 		return FLOOP_RW_WOULD_WAIT;
 	}
 	floop_rw_end(io, ret, batch);
+	return FLOOP_RW_DONE;
+
+end_chunk:
+	floop_io_end(io, BLK_STS_AGAIN, batch);
 	return FLOOP_RW_DONE;
 }

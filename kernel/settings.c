@@ -319,6 +319,30 @@ int floop_settings_set_keep(struct floop_device *dev, bool keep)
 }
 
 /**
+ * floop_settings_set_allocate() - change how much is allocated ahead
+ * @dev: the device
+ * @allocate: FLOOP_ALLOCATE_* or the unit, in bytes
+ *
+ * Context: Process context, with the device's lock held. Freezes the queue.
+ * Return: 0; -ENXIO where the image is gone; -ENOMEM.
+ */
+int floop_settings_set_allocate(struct floop_device *dev,
+				unsigned int allocate)
+{
+	unsigned int memflags;
+	int err;
+
+	if (!dev->image)
+		return -ENXIO;
+	memflags = floop_direct_freeze(dev->image);
+	err = floop_ahead_set(dev->image, allocate);
+	floop_unfreeze_queue(dev->disk->queue, memflags);
+	if (!err)
+		WRITE_ONCE(dev->allocate, allocate);
+	return err;
+}
+
+/**
  * floop_settings_set_direct() - turn direct I/O on or off
  * @dev: the device
  * @direct: true: on

@@ -17,6 +17,8 @@ int floop_settings_get(struct floop_device *dev, struct loop_info64 *info);
 int floop_settings_set_mapping(struct floop_device *dev, bool mapping);
 int floop_settings_set_keep(struct floop_device *dev, bool keep);
 int floop_settings_set_capacity(struct floop_device *dev);
+int floop_settings_set_allocate(struct floop_device *dev,
+				unsigned int allocate);
 int floop_settings_set_direct(struct floop_device *dev, bool direct);
 int floop_settings_set_block_size(struct floop_device *dev, blk_mode_t mode,
 				  struct block_device *bdev,

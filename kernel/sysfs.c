@@ -243,10 +243,11 @@ static ssize_t stat_of(struct floop_image *image, char *buf)
 			 "mapped_bytes %llu\n"
 			 "mapped_extents %lu\n"
 			 "mapped_memory %zu\n"
+			 "zeroed_bytes %llu\n"
 			 "epochs_begun %lu\n"
 			 "epochs_broken %lu\n",
 			 sectors << SECTOR_SHIFT, READ_ONCE(map->extents),
-			 floop_map_bytes(map),
+			 floop_map_bytes(map), READ_ONCE(image->ahead.bytes),
 			 READ_ONCE(image->guard.begun),
 			 READ_ONCE(image->guard.broken));
 	len = show_ios(image, buf, len);
@@ -317,6 +318,32 @@ static ssize_t discard_store(struct device *ddev, struct device_attribute *attr,
 	return store_setting(ddev, keep, floop_settings_set_keep) ?: len;
 }
 
+static ssize_t allocate_show(struct device *ddev,
+			     struct device_attribute *attr, char *buf)
+{
+	return floop_ahead_describe(READ_ONCE(to_floop(ddev)->allocate), buf);
+}
+
+static ssize_t allocate_store(struct device *ddev,
+			      struct device_attribute *attr, const char *buf,
+			      size_t len)
+{
+	struct floop_device *dev = to_floop(ddev);
+	unsigned int allocate;
+	int err;
+
+	err = floop_ahead_parse(buf, &allocate);
+	if (err)
+		return err;
+	err = mutex_lock_killable(&dev->lock);
+	if (err)
+		return err;
+	err = floop_settings_set_allocate(dev, allocate);
+	mutex_unlock(&dev->lock);
+	return err ?: len;
+}
+
+static DEVICE_ATTR_RW(allocate);
 static DEVICE_ATTR_RW(discard);
 static DEVICE_ATTR_RW(mapping);
 static DEVICE_ATTR_RO(backing_file);
@@ -337,6 +364,7 @@ static struct attribute *floop_attrs[] = {
 	&dev_attr_dio.attr,
 	&dev_attr_dio_reason.attr,
 	&dev_attr_driver.attr,
+	&dev_attr_allocate.attr,
 	&dev_attr_discard.attr,
 	&dev_attr_mapping.attr,
 	&dev_attr_mapped.attr,

@@ -166,7 +166,7 @@ static void cpu_write(struct floop_lane *lane, struct floop_io *io,
 		return;
 	}
 	floop_io_end_batch(batch);
-	worker_serve(lane, io, true, batch);
+	worker_serve(lane, floop_ahead(io), true, batch);
 	mutex_unlock(&writer->writing);
 }
 
@@ -263,7 +263,7 @@ static void writer_pass(struct floop_lane *lane, struct llist_node *node)
 		try = !bio_list_empty(&batch) && writer_may_try(io);
 		if (!try || !worker_try(lane, io, &batch)) {
 			floop_io_end_batch(&batch);
-			worker_serve(lane, io, true, &batch);
+			worker_serve(lane, floop_ahead(io), true, &batch);
 		}
 		if (need_resched())
 			floop_io_end_batch(&batch);

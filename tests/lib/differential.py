@@ -71,6 +71,7 @@ def plus_direct(theirs, ours):
 OUR_ATTRIBUTES = {
     "driver",
     "dio_reason",
+    "allocate",
     "discard",
     "mapping",
     "mapped",

@@ -36,7 +36,7 @@ power_afterwards() {
 }
 
 # power_run BELOW ABOVE HOW ROUNDS SEED [MOUNT-OPTION]... - leaves the log in
-# /dev/mapper/log
+# /dev/mapper/log; $ALLOCATE: what the device allocates ahead
 power_run() {
 	local below=$1 above=$2 how=$3 rounds=$4 seed=$5 dev beside turns
 	shift 5
@@ -54,6 +54,7 @@ power_run() {
 		/dev/mapper/run /dev/mapper/log | dmsetup create logged
 	mount -t "$below" "$@" /dev/mapper/logged "$WORK/below"
 	dev=$(loop_attach "$how" "$WORK/below/image")
+	echo "${ALLOCATE-off}" >"/sys/block/${dev#/dev/}/loop/allocate"
 	mount -t "$above" "$dev" "$WORK/above"
 	exec {turns}< <(power_meanwhile "$WORK/below/image" "$dev")
 	beside=$!

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: After a power cut all is there that was fsynced through the mapped
 #   path, while the image grew, was mapped as it grew, lost discarded blocks
-#   again, and had its lease broken by others.
+#   again, and had its lease broken by others; with and without allocation
+#   ahead.
 # modes: side-by-side
 # disks: nvme:1G nvme:3G
 # timeout: 400
@@ -29,6 +30,8 @@ power_afterwards() {
 	broken=$(loop_stat "$1" epochs_broken)
 	# Documentation/block/stat.rst
 	discards=$(awk '{ print $12 }' "/sys/block/${1#/dev/}/stat")
+	[ "$ALLOCATE" = off ] || [ "$(loop_stat "$1" zeroed_bytes)" -gt 0 ] ||
+		fail "nothing was allocated ahead"
 	echo "I/O: $mapped mapped, $file through the file system;" \
 		"$broken epochs broken; $discards discards"
 	[ "$mapped" -gt 20 ] || fail "next to nothing was mapped"
@@ -42,8 +45,11 @@ seed
 power_disks
 below=ext4 above=xfs
 [ "$KERNEL" != lts ] || below=xfs above=ext4
+units=(auto 64k off)
 for ((n = 0; n < $(more 1); n++)); do
+	ALLOCATE=${units[(SEED + n) % 3]}
 	power_run $below $above direct 12 $((SEED + n))
+	echo "allocated ahead: $ALLOCATE"
 	power_check $below $above direct $((SEED + n)) 2
 	[ "$bad" = 0 ] ||
 		fail "seed $((SEED + n)): $bad points of the log are wrong"

@@ -1,0 +1,672 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Allocate ahead. A write to a hole becomes the write of a chunk: the data, and
+ * zeroes behind it. It is one call to the file system, and the chunk is mapped
+ * as soon as it is written, so the next writes there are mapped.
+ *
+ * Zeroes may only be written where nobody else writes:
+ *
+ *  - The chunk covers a hole, as the file system reports it, and nothing else.
+ *  - No other I/O of ours that writes there is in flight: each such I/O is in
+ *    a list. What comes later is parked until the chunk has ended.
+ *  - Nobody else has the image open to write: a chunk begins in an epoch, and
+ *    holds up whoever opens the image to write until it has ended
+ *    (floop_guard_ahead_begin()).
+ *
+ * An opener may hold what others wait for: truncate(2) keeps the file system
+ * from being frozen. So nothing on the way to a chunk's end waits, but for the
+ * disk: the chunk has freeze protection before it begins, and ends where its
+ * I/O ends. The data comes first, so a chunk that ends early for want of room
+ * has taken none that the data needs: the write is done again by itself.
+ *
+ * The chunk is mapped before an fsync has made it durable, so a mapped write
+ * may be found only after an fsync. A flush after the chunk is an fsync anyway
+ * (FLOOP_UNSYNCED), and a write with REQ_FUA takes the file path until then
+ * (is_durable_there() in remap.c). Whose block it is after a crash makes no
+ * difference: the file system itself has written our data to it, before the
+ * allocation was durable.
+ */
+#include <linux/bio.h>
+#include <linux/blk-cgroup.h>
+#include <linux/blkdev.h>
+#include <linux/fs.h>
+#include <linux/gfp.h>
+#include <linux/sched/mm.h>
+#include <linux/sizes.h>
+#include <linux/slab.h>
+#include <linux/statfs.h>
+#include <linux/string.h>
+#include <linux/sysfs.h>
+#include <linux/uio.h>
+
+#include "ahead.h"
+#include "device.h"
+#include "fill.h"
+#include "guard.h"
+#include "image.h"
+#include "io.h"
+#include "lane.h"
+
+/* Zeroes to write from, if there is memory; else a page of the kernel's. */
+#define ZEROES_ORDER	get_order(SZ_64K)
+
+/*
+ * Lone writes are counted by region. After so many of them the next one has the
+ * region's hole allocated.
+ */
+#define REGION_SECTORS	(SZ_256K >> SECTOR_SHIFT)
+#define LONE_WRITES	2
+/* Up to where the second write of a run allocates. */
+#define RUN_SECTORS	(SZ_64K >> SECTOR_SHIFT)
+/* A write as large as that allocates enough by itself. */
+#define LARGE_SECTORS	(SZ_64K >> SECTOR_SHIFT)
+
+/* In percent of the file system below: leave it for others. */
+#define ROOM_LEAST	5
+#define ROOM_LASTS	HZ
+
+/**
+ * struct chunk - a write with zeroes behind it
+ * @bio: stands for all of it
+ * @part: the write
+ * @range: what the chunk covers, where nobody else may write
+ * @parked: I/O that waits for the chunk
+ * @epoch: in which the chunk has begun
+ * @vecs: data, zeroes
+ */
+struct chunk {
+	struct bio bio;
+	struct floop_io *part;
+	struct floop_range range;
+	struct llist_node *parked;
+	unsigned long epoch;
+	struct bio_vec vecs[];
+};
+
+unsigned int floop_allocate_default = FLOOP_ALLOCATE_OFF;
+static struct page *zeroes;
+static unsigned int zeroes_bytes = PAGE_SIZE;
+
+static sector_t first_sector(struct floop_io *io)
+{
+	return floop_rw_pos(io) >> SECTOR_SHIFT;
+}
+
+static sector_t end_sector(struct floop_io *io)
+{
+	return (io->image->offset >> SECTOR_SHIFT) + bio_end_sector(io->bio);
+}
+
+static bool overlap(const struct floop_range *range, sector_t sector,
+		    sector_t end)
+{
+	return range->sector < end && sector < range->end;
+}
+
+/**
+ * floop_ahead_enter() - a write or a change of the image is about to begin
+ * @io: the I/O; gone if it has to wait for a chunk
+ *
+ * Context: A worker of the image. Doesn't sleep.
+ * Return: true: call floop_ahead_leave() when it has ended; false: it is served
+ * again after the chunk.
+ */
+bool floop_ahead_enter(struct floop_io *io)
+{
+	struct floop_ahead *ahead = &io->image->ahead;
+	struct chunk *chunk;
+
+	if (likely(ahead->allocate == FLOOP_ALLOCATE_OFF) ||
+	    io->flags & FLOOP_IO_AHEAD)
+		return true;
+	io->range.sector = first_sector(io);
+	io->range.end = end_sector(io);
+	spin_lock_irq(&ahead->lock);
+	list_for_each_entry(chunk, &ahead->chunks, range.node) {
+		if (!overlap(&chunk->range, io->range.sector, io->range.end))
+			continue;
+		io->node.next = chunk->parked;
+		chunk->parked = &io->node;
+		spin_unlock_irq(&ahead->lock);
+		return false;
+	}
+	list_add(&io->range.node, &ahead->ranges);
+	io->flags |= FLOOP_IO_ENTERED;
+	spin_unlock_irq(&ahead->lock);
+	return true;
+}
+
+/**
+ * floop_ahead_leave() - undo floop_ahead_enter()
+ * @io: the I/O, or the rest of one
+ *
+ * Context: Any, interrupts included.
+ */
+void floop_ahead_leave(struct floop_io *io)
+{
+	struct floop_ahead *ahead = &io->image->ahead;
+	unsigned long flags;
+
+	if (likely(!(io->flags & FLOOP_IO_ENTERED)))
+		return;
+	spin_lock_irqsave(&ahead->lock, flags);
+	list_del(&io->range.node);
+	io->flags &= ~FLOOP_IO_ENTERED;
+	spin_unlock_irqrestore(&ahead->lock, flags);
+}
+
+/*
+ * Take the range of a chunk away from all other I/O. It ends where others are
+ * writing. Returns false if they write where the data goes, up to @end.
+ */
+static bool take_range(struct floop_ahead *ahead, struct floop_range *range,
+		       sector_t end)
+{
+	struct list_head *lists[] = { &ahead->ranges, &ahead->chunks };
+	struct floop_range *other;
+	bool taken = false;
+	int i;
+
+	spin_lock_irq(&ahead->lock);
+	for (i = 0; i < ARRAY_SIZE(lists); i++) {
+		list_for_each_entry(other, lists[i], node) {
+			if (overlap(other, range->sector, end))
+				goto unlock;
+			if (other->sector >= end)
+				range->end = min(range->end, other->sector);
+		}
+	}
+	list_add(&range->node, &ahead->chunks);
+	taken = true;
+unlock:
+	spin_unlock_irq(&ahead->lock);
+	return taken;
+}
+
+/* Let I/O go on that waits for the chunk. */
+static void untake_range(struct floop_ahead *ahead, struct chunk *chunk)
+{
+	struct llist_node *parked;
+	unsigned long flags;
+
+	spin_lock_irqsave(&ahead->lock, flags);
+	list_del(&chunk->range.node);
+	parked = chunk->parked;
+	spin_unlock_irqrestore(&ahead->lock, flags);
+	while (parked) {
+		struct floop_io *io = llist_entry(parked, struct floop_io,
+						  node);
+
+		parked = parked->next;
+		floop_worker_requeue(io);
+	}
+}
+
+/*
+ * End a range where data begins. Returns false if that is before @end: then the
+ * write goes to other blocks than those of a hole. To SEEK_DATA, what is
+ * allocated and not written is a hole as well.
+ */
+static bool find_hole(struct floop_image *image, struct floop_range *range,
+		      sector_t end)
+{
+	loff_t data = vfs_llseek(image->file,
+				 (loff_t)range->sector << SECTOR_SHIFT,
+				 SEEK_DATA);
+
+	if (data == -ENXIO)
+		return true;
+	if (data < 0 || data >> SECTOR_SHIFT < end)
+		return false;
+	range->end = min_t(sector_t, range->end, data >> SECTOR_SHIFT);
+	return true;
+}
+
+/* Has the file system room to spare? What it said lasts for a while. */
+static bool has_room(struct floop_image *image)
+{
+	struct floop_ahead *ahead = &image->ahead;
+	struct kstatfs statfs;
+
+	if (time_after(jiffies, ahead->looked_at + ROOM_LASTS)) {
+		ahead->room = !vfs_statfs(&image->file->f_path, &statfs) &&
+			      statfs.f_bavail > div_u64(statfs.f_blocks, 100) *
+						ROOM_LEAST;
+		ahead->looked_at = jiffies;
+	}
+	return ahead->room;
+}
+
+static struct floop_run *run_of(struct floop_ahead *ahead, sector_t sector)
+{
+	return &ahead->runs[sector / REGION_SECTORS % FLOOP_AHEAD_RUNS];
+}
+
+/*
+ * How much to allocate with a write to a hole, in sectors, by what came before.
+ * A write that begins where another ended goes on with it: each chunk is twice
+ * as long as the last one. A lone write allocates its own blocks only; after
+ * LONE_WRITES of them in a region the next one allocates the region.
+ */
+static unsigned int find_unit(struct floop_ahead *ahead, sector_t sector)
+{
+	struct floop_run *run;
+
+	if (ahead->allocate != FLOOP_ALLOCATE_AUTO)
+		return ahead->allocate >> SECTOR_SHIFT;
+	run = run_of(ahead, sector ? sector - 1 : 0);
+	if (run->writes && run->end == sector)
+		return clamp(run->unit * 2, RUN_SECTORS,
+			     FLOOP_ALLOCATE_MOST >> SECTOR_SHIFT);
+	run = run_of(ahead, sector);
+	if (run->region == sector / REGION_SECTORS &&
+	    run->writes >= LONE_WRITES)
+		return REGION_SECTORS;
+	return 0;
+}
+
+static void note_run(struct floop_ahead *ahead, sector_t end, unsigned int unit)
+{
+	struct floop_run *run;
+
+	if (ahead->allocate != FLOOP_ALLOCATE_AUTO)
+		return;
+	run = run_of(ahead, end - 1);
+	if (run->region != (end - 1) / REGION_SECTORS) {
+		run->region = (end - 1) / REGION_SECTORS;
+		run->writes = 0;
+	}
+	run->end = end;
+	run->unit = unit;
+	run->writes++;
+}
+
+/*
+ * May a write be part of a chunk? A throttled cgroup would hold up other I/O
+ * for as long as its chunk takes, so only the root's writes may. The memory has
+ * to be whole pages: no disk has to split the chunk inside a block then.
+ */
+static bool may_be_part(struct floop_io *io)
+{
+	struct cgroup_subsys_state *css = bio_blkcg_css(io->bio);
+	struct floop_image *image = io->image;
+	struct iov_iter iter;
+
+	if (bio_op(io->bio) != REQ_OP_WRITE || !image->direct || io->done ||
+	    io->flags & (FLOOP_IO_PLAIN | FLOOP_IO_AHEAD) ||
+	    io->bio->bi_opf & (REQ_FUA | REQ_PREFLUSH) ||
+	    bio_sectors(io->bio) >= LARGE_SECTORS ||
+	    (css && css != blkcg_root_css))
+		return false;
+	floop_rw_iter(io, &iter);
+	return !(iov_iter_alignment(&iter) & ~PAGE_MASK) &&
+	       !(floop_rw_pos(io) & (i_blocksize(file_inode(image->file)) - 1));
+}
+
+/*
+ * The chunk for a write: up to the next multiple of the unit, within the device
+ * and the file.
+ */
+static void plan(struct floop_io *io, unsigned int unit,
+		 struct floop_range *range)
+{
+	struct floop_image *image = io->image;
+	struct inode *inode = file_inode(image->file);
+	unsigned int block = i_blocksize(inode) >> SECTOR_SHIFT;
+	sector_t high = min_t(sector_t, i_size_read(inode) >> SECTOR_SHIFT,
+			      (image->offset >> SECTOR_SHIFT) +
+			      get_capacity(image->dev->disk));
+
+	range->sector = first_sector(io);
+	range->end = min(round_up(end_sector(io), (sector_t)unit),
+			 round_down(high, (sector_t)block));
+}
+
+static unsigned int count_zeroes(sector_t nr)
+{
+	return DIV_ROUND_UP_ULL((u64)nr << SECTOR_SHIFT, zeroes_bytes);
+}
+
+static void add_zeroes(struct bio *bio, sector_t nr)
+{
+	u64 bytes = (u64)nr << SECTOR_SHIFT;
+
+	while (bytes) {
+		unsigned int len = min_t(u64, bytes, zeroes_bytes);
+
+		bvec_set_page(&bio->bi_io_vec[bio->bi_vcnt++], zeroes, len, 0);
+		bio->bi_iter.bi_size += len;
+		bytes -= len;
+	}
+}
+
+static void add_data(struct bio *bio, struct bio *data)
+{
+	struct bvec_iter iter;
+	struct bio_vec vec;
+
+	bio_for_each_bvec(vec, data, iter)
+		bio->bi_io_vec[bio->bi_vcnt++] = vec;
+	bio->bi_iter.bi_size += data->bi_iter.bi_size;
+}
+
+static struct chunk *next_written(struct floop_ahead *ahead)
+{
+	struct chunk *chunk;
+
+	spin_lock_irq(&ahead->lock);
+	chunk = list_first_entry_or_null(&ahead->written, struct chunk,
+					 range.node);
+	if (chunk)
+		list_del(&chunk->range.node);
+	spin_unlock_irq(&ahead->lock);
+	return chunk;
+}
+
+/* Map the chunks that are written. */
+static void map_work(struct work_struct *work)
+{
+	struct floop_image *image = container_of(work, struct floop_image,
+						 ahead.work);
+	struct floop_ahead *ahead = &image->ahead;
+	unsigned int memflags = memalloc_noio_save();
+	struct chunk *chunk;
+
+	while ((chunk = next_written(ahead))) {
+		/* The file system may never say where: shared blocks on xfs. */
+		if (!floop_fill_now(image, chunk->range.sector,
+				    chunk->range.end - chunk->range.sector,
+				    chunk->epoch))
+			WRITE_ONCE(ahead->useless, chunk->epoch);
+		kfree(chunk);
+		cond_resched();
+	}
+	memalloc_noio_restore(memflags);
+}
+
+/*
+ * A chunk has ended: what waits for it goes on. It isn't needed to be mapped
+ * for that, so nothing here waits.
+ */
+static void chunk_end_io(struct bio *bio)
+{
+	struct chunk *chunk = container_of(bio, struct chunk, bio);
+	bool done = bio->bi_status == BLK_STS_OK;
+	struct floop_io *part = chunk->part;
+	struct floop_image *image = part->image;
+	struct floop_ahead *ahead = &image->ahead;
+	unsigned long flags;
+
+	bio_uninit(bio);
+	floop_guard_ahead_end(image);
+	untake_range(ahead, chunk);
+	if (done) {
+		spin_lock_irqsave(&ahead->lock, flags);
+		list_add_tail(&chunk->range.node, &ahead->written);
+		spin_unlock_irqrestore(&ahead->lock, flags);
+		queue_work(floop_background_wq, &ahead->work);
+		/* It holds the image. */
+		floop_io_end(part, BLK_STS_OK, NULL);
+	} else {
+		kfree(chunk);
+		WRITE_ONCE(ahead->room, false);
+		part->flags |= FLOOP_IO_NOMERGE | FLOOP_IO_PLAIN;
+		floop_worker_requeue(part);
+	}
+}
+
+static unsigned int count_vecs(struct bio *bio)
+{
+	struct bvec_iter iter;
+	struct bio_vec vec;
+	unsigned int nr = 0;
+
+	bio_for_each_bvec(vec, bio, iter)
+		nr++;
+	return nr;
+}
+
+static void fill_bio(struct chunk *chunk, struct floop_io *io,
+		     unsigned int vecs)
+{
+	struct bio *bio = &chunk->bio, *data = io->bio;
+	sector_t more = chunk->range.end - end_sector(io);
+
+	bio_init(bio, data->bi_bdev, chunk->vecs, vecs, data->bi_opf);
+	bio_clone_blkg_association(bio, data);
+	bio->bi_ioprio = data->bi_ioprio;
+	bio->bi_iter.bi_sector = data->bi_iter.bi_sector;
+	bio->bi_end_io = chunk_end_io;
+	add_data(bio, data);
+	add_zeroes(bio, more);
+	io->image->ahead.bytes += more << SECTOR_SHIFT;
+}
+
+/*
+ * Make a chunk of a write, and take its range, which may get shorter. Returns
+ * the I/O for it, or NULL.
+ */
+static struct floop_io *make_chunk(struct floop_io *io,
+				   struct floop_range *range)
+{
+	struct floop_image *image = io->image;
+	sector_t end = end_sector(io);
+	unsigned int vecs = count_vecs(io->bio) +
+			    count_zeroes(range->end - end);
+	struct floop_io *chunk_io;
+	struct chunk *chunk;
+
+	chunk = kmalloc(struct_size(chunk, vecs, vecs),
+			GFP_NOWAIT | __GFP_NOWARN);
+	if (!chunk)
+		return NULL;
+	chunk_io = mempool_alloc(&image->ios, GFP_NOWAIT | __GFP_NOWARN);
+	if (!chunk_io)
+		goto free;
+	chunk->part = io;
+	chunk->parked = NULL;
+	chunk->range = *range;
+	if (!take_range(&image->ahead, &chunk->range, end))
+		goto free_io;
+	if (!floop_guard_ahead_begin(image, &chunk->epoch))
+		goto untake;
+	/* Nobody else writes there from here on. */
+	*range = chunk->range;
+	if (chunk->epoch == READ_ONCE(image->ahead.useless) ||
+	    !find_hole(image, range, end) || range->end <= end)
+		goto guard;
+	spin_lock_irq(&image->ahead.lock);
+	chunk->range.end = range->end;
+	spin_unlock_irq(&image->ahead.lock);
+	fill_bio(chunk, io, vecs);
+	*chunk_io = (struct floop_io) {
+		.bio = &chunk->bio,
+		.image = image,
+		.flags = FLOOP_IO_NOMERGE | FLOOP_IO_MERGED | FLOOP_IO_AHEAD,
+	};
+	percpu_ref_get(&image->dev->disk->queue->q_usage_counter);
+	return chunk_io;
+
+guard:
+	floop_guard_ahead_end(image);
+untake:
+	untake_range(&image->ahead, chunk);
+free_io:
+	mempool_free(chunk_io, &image->ios);
+free:
+	kfree(chunk);
+	return NULL;
+}
+
+/**
+ * floop_ahead() - make a chunk of a write to a hole, if that is worth it
+ * @io: an I/O that the caller is about to serve as the writer
+ *
+ * Context: The writer of the image. May sleep.
+ * Return: the I/O to serve: @io itself, or a chunk that it is a part of.
+ */
+struct floop_io *floop_ahead(struct floop_io *io)
+{
+	struct floop_ahead *ahead = &io->image->ahead;
+	struct floop_io *chunk_io = NULL;
+	struct floop_range range;
+	unsigned int unit;
+
+	if (likely(ahead->allocate == FLOOP_ALLOCATE_OFF) || !may_be_part(io))
+		return io;
+	/* Not in the map yet: no hole, and no sign of one. */
+	if (first_sector(io) >= ahead->last &&
+	    end_sector(io) <= ahead->last_end)
+		return io;
+	unit = find_unit(ahead, first_sector(io));
+	if (unit > bio_sectors(io->bio) && has_room(io->image)) {
+		plan(io, unit, &range);
+		if (range.end > end_sector(io))
+			chunk_io = make_chunk(io, &range);
+	}
+	if (chunk_io) {
+		note_run(ahead, range.end, unit);
+		ahead->last = range.sector;
+		ahead->last_end = range.end;
+	} else {
+		note_run(ahead, end_sector(io), 0);
+	}
+	return chunk_io ?: io;
+}
+
+/**
+ * floop_ahead_parse() - what is to be allocated ahead, from a word
+ * @word: "off", "auto", or a size
+ * @allocate: set to it
+ *
+ * Context: Any.
+ * Return: 0; -EINVAL for another word, or a size that is no power of two
+ * between %FLOOP_ALLOCATE_LEAST and %FLOOP_ALLOCATE_MOST.
+ */
+int floop_ahead_parse(const char *word, unsigned int *allocate)
+{
+	unsigned long long size;
+	char *end;
+
+	if (sysfs_streq(word, "off")) {
+		WRITE_ONCE(*allocate, FLOOP_ALLOCATE_OFF);
+		return 0;
+	}
+	if (sysfs_streq(word, "auto")) {
+		WRITE_ONCE(*allocate, FLOOP_ALLOCATE_AUTO);
+		return 0;
+	}
+	size = memparse(word, &end);
+	if (!sysfs_streq(end, "") || size < FLOOP_ALLOCATE_LEAST ||
+	    size > FLOOP_ALLOCATE_MOST || !is_power_of_2(size))
+		return -EINVAL;
+	WRITE_ONCE(*allocate, size);
+	return 0;
+}
+
+/**
+ * floop_ahead_describe() - the word for what is allocated ahead
+ * @allocate: FLOOP_ALLOCATE_* or the unit, in bytes
+ * @buf: where to, a page
+ *
+ * Context: Any.
+ * Return: the length of the line.
+ */
+int floop_ahead_describe(unsigned int allocate, char *buf)
+{
+	switch (allocate) {
+	case FLOOP_ALLOCATE_OFF:
+		return sysfs_emit(buf, "off\n");
+	case FLOOP_ALLOCATE_AUTO:
+		return sysfs_emit(buf, "auto\n");
+	default:
+		return sysfs_emit(buf, "%u\n", allocate);
+	}
+}
+
+/**
+ * floop_ahead_set() - change how much is allocated ahead
+ * @image: the image, with no I/O in flight
+ * @allocate: FLOOP_ALLOCATE_* or the unit, in bytes
+ *
+ * Context: Process context. May sleep.
+ * Return: 0 or -ENOMEM.
+ */
+int floop_ahead_set(struct floop_image *image, unsigned int allocate)
+{
+	struct floop_ahead *ahead = &image->ahead;
+
+	if (image->read_only || image->is_bdev || !image->own_file)
+		return 0;
+	if (allocate == FLOOP_ALLOCATE_AUTO && !ahead->runs) {
+		ahead->runs = kvcalloc(FLOOP_AHEAD_RUNS, sizeof(*ahead->runs),
+				       GFP_KERNEL);
+		if (!ahead->runs)
+			return -ENOMEM;
+	}
+	ahead->allocate = allocate;
+	return 0;
+}
+
+/**
+ * floop_ahead_init_image() - prepare an image
+ * @image: the image
+ *
+ * Context: Process context.
+ */
+void floop_ahead_init_image(struct floop_image *image)
+{
+	struct floop_ahead *ahead = &image->ahead;
+
+	spin_lock_init(&ahead->lock);
+	INIT_LIST_HEAD(&ahead->ranges);
+	INIT_LIST_HEAD(&ahead->chunks);
+	INIT_LIST_HEAD(&ahead->written);
+	INIT_WORK(&ahead->work, map_work);
+	/* No epoch has this number. */
+	ahead->useless = -1UL;
+	ahead->looked_at = jiffies - ROOM_LASTS - 1;
+}
+
+/**
+ * floop_ahead_exit_image() - undo floop_ahead_init_image()
+ * @image: the image; no I/O is in flight
+ *
+ * Context: Process context. May sleep.
+ */
+void floop_ahead_exit_image(struct floop_image *image)
+{
+	struct floop_ahead *ahead = &image->ahead;
+	struct chunk *chunk;
+
+	cancel_work_sync(&ahead->work);
+	while ((chunk = next_written(ahead)))
+		kfree(chunk);
+	kvfree(ahead->runs);
+}
+
+/**
+ * floop_ahead_init() - set up the zeroes that all images share
+ *
+ * Context: Process context. May sleep.
+ */
+void floop_ahead_init(void)
+{
+	zeroes = alloc_pages(GFP_KERNEL | __GFP_ZERO | __GFP_COMP |
+			     __GFP_NOWARN, ZEROES_ORDER);
+	if (zeroes)
+		zeroes_bytes = PAGE_SIZE << ZEROES_ORDER;
+	else
+		zeroes = ZERO_PAGE(0);
+}
+
+/**
+ * floop_ahead_exit() - undo floop_ahead_init()
+ *
+ * Context: Process context. May sleep.
+ */
+void floop_ahead_exit(void)
+{
+	if (zeroes != ZERO_PAGE(0))
+		__free_pages(zeroes, ZEROES_ORDER);
+}

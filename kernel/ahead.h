@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Allocate ahead: a write to a hole writes zeroes to the blocks behind it, too,
+ * so that later writes find blocks that are mapped.
+ */
+#ifndef FLOOP_AHEAD_H
+#define FLOOP_AHEAD_H
+
+#include <linux/list.h>
+#include <linux/spinlock.h>
+#include <linux/types.h>
+#include <linux/workqueue.h>
+
+struct floop_image;
+struct floop_io;
+
+/* Values of floop_device.allocate that are not a size in bytes. */
+#define FLOOP_ALLOCATE_OFF	0U
+#define FLOOP_ALLOCATE_AUTO	1U
+#define FLOOP_ALLOCATE_LEAST	16384U
+#define FLOOP_ALLOCATE_MOST	(4096U * 1024)
+
+/* Runs of writes to holes that an image remembers. */
+#define FLOOP_AHEAD_RUNS	1024
+
+/**
+ * struct floop_range - what a write or a discard changes, while it is in flight
+ * @node: in the image's list
+ * @sector: its first sector, in the file
+ * @end: the first sector behind it
+ */
+struct floop_range {
+	struct list_head node;
+	sector_t sector;
+	sector_t end;
+};
+
+/**
+ * struct floop_run - writes to holes next to each other
+ * @region: the region of the file that the last one was in
+ * @end: where it ended
+ * @unit: sectors that were allocated with it; 0: only its own
+ * @writes: how many there were in the region
+ */
+struct floop_run {
+	sector_t region;
+	sector_t end;
+	unsigned int unit;
+	unsigned int writes;
+};
+
+/**
+ * struct floop_ahead - the state of one image
+ * @allocate: FLOOP_ALLOCATE_* or the unit, in bytes; changes only while the
+ *	queue is frozen
+ * @runs: for FLOOP_ALLOCATE_AUTO; used by the writer of the root cgroup only
+ * @last: where the last chunk begins, in sectors of the file
+ * @last_end: where it ends; both are for the writer of the root cgroup only
+ * @lock: @ranges, @chunks, @written, and the I/O that waits for a chunk; taken
+ *	in interrupts
+ * @ranges: writes through the file system, and discards
+ * @chunks: writes of data and zeroes
+ * @written: chunks that are to be mapped
+ * @work: maps them
+ * @useless: the number of an epoch in which chunks can't be mapped
+ * @looked_at: when the file system was asked for its room, in jiffies
+ * @room: it had enough
+ * @bytes: zeroes written
+ * @undurable: incremented when blocks are mapped that need an fsync
+ * @durable: the value of @undurable that an fsync has covered
+ */
+struct floop_ahead {
+	unsigned int allocate;
+	struct floop_run *runs;
+	sector_t last;
+	sector_t last_end;
+	/* protects the lists; taken in interrupts */
+	spinlock_t lock;
+	struct list_head ranges;
+	struct list_head chunks;
+	struct list_head written;
+	struct work_struct work;
+	unsigned long useless;
+	unsigned long looked_at;
+	bool room;
+	u64 bytes;
+	unsigned long undurable;
+	unsigned long durable;
+};
+
+extern unsigned int floop_allocate_default;
+
+void floop_ahead_init(void);
+void floop_ahead_exit(void);
+void floop_ahead_init_image(struct floop_image *image);
+void floop_ahead_exit_image(struct floop_image *image);
+int floop_ahead_parse(const char *word, unsigned int *allocate);
+int floop_ahead_describe(unsigned int allocate, char *buf);
+int floop_ahead_set(struct floop_image *image, unsigned int allocate);
+struct floop_io *floop_ahead(struct floop_io *io);
+bool floop_ahead_enter(struct floop_io *io);
+void floop_ahead_leave(struct floop_io *io);
+
+#endif /* FLOOP_AHEAD_H */

@@ -1,0 +1,69 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: Random operations on a sparse image agree with a model byte for byte
+#   while blocks are allocated ahead; what is allocated ahead reads as zeroes,
+#   and is mapped at once.
+# modes: side-by-side
+# timeout: 400
+. tests/lib/guard.sh
+programs loopdev devfsx pattern
+seed
+
+# allocate DEVICE off|auto|BYTES
+allocate() {
+	echo "$2" >"/sys/block/${1#/dev/}/loop/allocate"
+}
+
+for fs in ext4 xfs; do
+	begin_fs "$fs"
+	for unit in auto 16384 65536 4194304; do
+		mkimage $((8 << 20)) "$MNT/image" >/dev/null
+		dev=$(attach "$MNT/image")
+		allocate "$dev" "$unit"
+		is "$fs $unit: loop/allocate" "$(attr "$dev" loop/allocate)" \
+			"$unit"
+		wait_until 30 mapped "$dev"
+		devfsx -f "$MNT/image" -n "$(more 300)" -j 2 -s "$SEED" "$dev"
+		SEED=$((SEED + 1))
+		detach "$dev"
+	done
+	rm "$MNT/image"
+
+	# A chunk: one write, and zeroes up to the next 64 KiB
+	mkimage $((8 << 20)) "$MNT/image" >/dev/null
+	dev=$(attach "$MNT/image")
+	allocate "$dev" 65536
+	wait_until 30 mapped "$dev"
+	check "$fs: a write to a hole" \
+		pattern write -d -n -q -b 4k -s 5 -o 1044k "$dev" 4k
+	is "$fs: zeroes written" "$(loop_stat "$dev" zeroed_bytes)" 40960
+	wait_until 20 maps "$dev" 45056
+	is "$fs: mapped" "$(loop_stat "$dev" mapped_bytes)" 45056
+	mapped=$(ios "$dev" mapped)
+	check "$fs: a write beside it" \
+		pattern write -d -n -q -b 4k -s 6 -o 1084k "$dev" 4k
+	is "$fs: its path" "$(($(ios "$dev" mapped) - mapped))" 1
+	sync "$dev"
+	detach "$dev"
+	check "$fs: in the file" pattern check -q -b 4k -s 5 -o 1044k \
+		"$MNT/image" 4k
+	check "$fs: in the file" pattern check -q -b 4k -s 6 -o 1084k \
+		"$MNT/image" 4k
+	check "$fs: zeroes" cmp -n 36k -i 1048k:0 "$MNT/image" /dev/zero
+	is "$fs: taken on the disk" "$(($(stat -c '%b / 2' "$MNT/image")))" 44
+	rm "$MNT/image"
+
+	# A run: 4k, then what is left of 64k, then twice as much each time, up
+	# to the next multiple of that; in each of six chunks 4k are data
+	mkimage $((8 << 20)) "$MNT/image" >/dev/null
+	dev=$(attach "$MNT/image")
+	allocate "$dev" auto
+	wait_until 30 mapped "$dev"
+	check "$fs: a run" pattern write -d -n -q -b 4k -s 7 "$dev" 2M
+	is "$fs: zeroes of a run" "$(loop_stat "$dev" zeroed_bytes)" \
+		$(((2048 - 4 - 6 * 4) * 1024))
+	detach "$dev"
+	check "$fs: in the file" pattern check -q -b 4k -s 7 "$MNT/image" 2M
+	rm "$MNT/image"
+	end_fs
+done

@@ -1,0 +1,181 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: While zeroes are being written around a write to a hole, who opens the
+#   image to write waits until they are written; with O_NONBLOCK the open fails.
+#   Readers don't wait. The zeroes spare what other writes and discards in
+#   flight go to. If a chunk fails, or is written in part, the write is done by
+#   itself. Where nothing can be mapped, one chunk is enough.
+# modes: side-by-side
+# timeout: 400
+# module: debug
+. tests/lib/guard.sh
+load_debug
+programs loopdev pattern other
+
+# chunk SEED OFFSET - a write of 4k to a hole, in the background, as $writer
+chunk() {
+	pattern write -d -n -q -b 4k -s "$1" -o "$2" "$dev" 4k &
+	writer=$!
+}
+
+zeroed() {
+	[ "$(loop_stat "$dev" zeroed_bytes)" -ge "$1" ]
+}
+
+opens() {
+	timeout 60 "$WORK/bin/other" "$@" "$MNT/image"
+}
+
+sparse() {
+	mkimage "$1" "$MNT/image" >/dev/null
+	dev=$(attach "$MNT/image")
+	echo 64k >"/sys/block/${dev#/dev/}/loop/allocate"
+	wait_until 30 mapped "$dev"
+}
+
+# The neighbour's write comes after the zeroes, and stays
+openers() {
+	local opener
+	sparse 8M
+	dmsetup suspend --noflush --nolockfs below
+	chunk 1 1044k
+	wait_until 20 zeroed 40960
+	sleep 0.2
+	check "$fs: an open to read" opens nonblock r
+	refused "$fs: an open to write that may not wait" \
+		"*Resource temporarily unavailable*" opens nonblock rw
+	pattern write -d -n -q -b 4k -s 2 -o 1060k "$MNT/image" 4k &
+	opener=$!
+	wait_until 20 grep -q break_lease "/proc/$opener/stack"
+	sleep 0.3
+	kill -0 $opener || fail "$fs: an open to write did not wait"
+	kill -0 $writer || fail "$fs: the write did not hang"
+	dmsetup resume below
+	wait $writer || fail "$fs: the write failed"
+	wait $opener || fail "$fs: the opener's write failed"
+	check "$fs: the opener's write" pattern check -d -q -b 4k -s 2 \
+		-o 1060k "$MNT/image" 4k
+	check "$fs: ours" pattern check -d -q -b 4k -s 1 -o 1044k "$dev" 4k
+	wait_until 30 mapped "$dev"
+	detach "$dev"
+}
+
+# A durable write is none of a chunk: this one hangs when the chunk is made. A
+# discard of what the chunk covers comes later, and waits for it.
+in_flight() {
+	local first discard
+	sparse 8M
+	dmsetup suspend --noflush --nolockfs below
+	pattern write -d -a -n -q -b 4k -s 4 -o 3120k "$dev" 4k &
+	first=$!
+	wait_until 20 more_ios "$dev" file_blocks 0
+	sleep 0.3
+	chunk 5 3100k
+	wait_until 20 zeroed 1
+	blkdiscard -o 3108k -l 4k "$dev" &
+	discard=$!
+	sleep 0.3
+	kill -0 $discard || fail "$fs: a discard did not wait for a chunk"
+	dmsetup resume below
+	wait $first || fail "$fs: the durable write failed"
+	wait $writer || fail "$fs: the write beside it failed"
+	wait $discard || fail "$fs: the discard failed"
+	is "$fs: zeroes beside a write" "$(loop_stat "$dev" zeroed_bytes)" \
+		$((16 * 1024))
+	check "$fs: the durable write" pattern check -d -q -b 4k -s 4 \
+		-o 3120k "$dev" 4k
+	check "$fs: the write beside it" pattern check -d -q -b 4k -s 5 \
+		-o 3100k "$dev" 4k
+	detach "$dev"
+	is "$fs: taken on the disk" "$(stat -c '%b / 8' "$MNT/image")" \
+		"40 / 8"
+}
+
+# Whoever thaws it may open the image before
+frozen() {
+	sparse 8M
+	fsfreeze -f "$MNT"
+	later bash -c "fsfreeze -u $MNT 2>/dev/null || true"
+	chunk 6 4140k
+	sleep 0.5
+	kill -0 $writer || fail "$fs: a write did not wait for the thaw"
+	check "$fs: an open to write while it is frozen" opens nonblock rw
+	fsfreeze -u "$MNT"
+	wait $writer || fail "$fs: the write failed"
+	check "$fs: a write after the thaw" pattern check -d -q -b 4k -s 6 \
+		-o 4140k "$dev" 4k
+	detach "$dev"
+}
+
+# Of a chunk that is written in part only the data is there
+in_part() {
+	sparse 8M
+	window 0 SHORT
+	check "$fs: a short write" pattern write -d -q -b 4k -s 3 \
+		-o 2068k "$dev" 4k
+	window 0
+	check "$fs: it is there" pattern check -d -q -b 4k -s 3 -o 2068k \
+		"$dev" 4k
+	is "$fs: taken on the disk" "$(stat -c '%b / 8' "$MNT/image")" "8 / 8"
+	detach "$dev"
+	check "$fs: zeroes before it" cmp -n 2068k "$MNT/image" /dev/zero
+}
+
+# xfs doesn't say where a file's blocks are once it has shared some
+unmappable() {
+	rm "$MNT/image"
+	sparse 8M
+	detach "$dev"
+	pattern write -q -b 4k -s 1 "$MNT/image" 4k
+	cp --reflink=always "$MNT/image" "$MNT/clone"
+	rm "$MNT/clone"
+	dev=$(attach "$MNT/image")
+	echo 64k >"/sys/block/${dev#/dev/}/loop/allocate"
+	wait_until 30 mapped "$dev"
+	for n in 1 2 3; do
+		check "xfs: a write that can't be mapped" pattern write -d -n \
+			-q -b 4k -s 1 -o ${n}M "$dev" 4k
+		sleep 0.3
+	done
+	is "xfs: zeroes where nothing can be mapped" \
+		"$(loop_stat "$dev" zeroed_bytes)" 61440
+	detach "$dev"
+}
+
+# With a chunk that its owner's quota has no room for, all of it is for data
+quota() {
+	local n=0 all
+	mount_at /dev/mapper/below "$MNT" -o uquota
+	mkimage 8M "$MNT/image" >/dev/null
+	chown 1000 "$MNT/image"
+	check "a quota" xfs_quota -x -c "limit bhard=1000k 1000" "$MNT"
+	dev=$(attach "$MNT/image")
+	echo 64k >"/sys/block/${dev#/dev/}/loop/allocate"
+	wait_until 30 mapped "$dev"
+	while pattern write -d -n -q -b 4k -s 9 -o $((n * 64))k "$dev" 4k; do
+		n=$((n + 1))
+	done >"$WORK/out"
+	matches "over quota" "$(cat "$WORK/out")" "ENOSPC write *"
+	# 15 chunks, and then writes by themselves, for which xfs reserves some
+	# blocks more than they need
+	[ "$n" -ge 18 ] || fail "only $n writes fit"
+	detach "$dev"
+	all=$n
+	for ((n = 0; n < all; n++)); do
+		pattern check -q -b 4k -s 9 -o $((n * 64))k "$MNT/image" 4k ||
+			fail "write $n is not there"
+	done
+}
+
+for fs in ext4 xfs; do
+	begin_fs "$fs"
+	later dmsetup resume below
+	openers
+	in_flight
+	frozen
+	in_part
+	end_fs
+done
+quota
+unmappable
+end_fs
