@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::allocate::Allocate;
 use crate::column::Column;
 use crate::{size, wait};
 
@@ -281,6 +282,10 @@ pub struct Attach {
     /// Discards, as of fstrim and mkfs [default: pass]
     #[arg(long, value_enum, value_name = "WHAT")]
     pub discard: Option<Discard>,
+    /// What a write to a hole allocates at least, as zeroes [default: as the
+    /// module parameter "allocate" says (off)]
+    #[arg(long, value_name = "auto|off|SIZE")]
+    pub allocate: Option<Allocate>,
     /// Detach when the last user closes the device; the first user has a
     /// minute to open it
     #[arg(long)]
@@ -501,6 +506,9 @@ pub struct Set {
     #[arg(long, group = "setting", value_enum, value_name = "pass|keep")]
     #[arg(hide_possible_values = true)]
     pub discard: Option<Discard>,
+    /// What a write to a hole allocates at least, as zeroes
+    #[arg(long, group = "setting", value_name = "auto|off|SIZE")]
+    pub allocate: Option<Allocate>,
     /// Direct I/O to the image
     #[arg(long, group = "setting", value_enum, value_name = "on|off")]
     #[arg(hide_possible_values = true)]

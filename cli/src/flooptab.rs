@@ -12,6 +12,7 @@ use std::str;
 
 use clap::ValueEnum;
 
+use crate::allocate::Allocate;
 use crate::cli::{Direct, Discard, DriverChoice, Mapping};
 use crate::size;
 
@@ -233,6 +234,7 @@ pub fn setting(key: &str, value: &str) -> Option<Result<String, String>> {
         "sector-size" => ("sector-size", size::parse_sector(value).map(drop)),
         "direct" => ("direct", one_of::<Direct>(value)),
         "mapping" => ("mapping", one_of::<Mapping>(value)),
+        "allocate" => ("allocate", value.parse::<Allocate>().map(drop)),
         "driver" => ("driver", one_of::<DriverChoice>(value)),
         _ => return None,
     };

@@ -5,6 +5,7 @@
 //! `docs/command.md` describes its output and exit codes. This is a library so
 //! that `examples/pages.rs` can make the man pages from the command line.
 
+mod allocate;
 mod cgroup;
 mod checks;
 mod cli;

@@ -111,6 +111,8 @@ pub struct Mapping {
     pub extents: u64,
     /// The memory of the map, in bytes.
     pub memory: u64,
+    /// Bytes of zeroes that were written to allocate ahead.
+    pub zeroed: u64,
     /// How many epochs began.
     pub epochs_begun: u64,
     /// How many epochs another opener ended.
@@ -151,6 +153,8 @@ impl Mapping {
             bytes: number("mapped_bytes")?,
             extents: number("mapped_extents")?,
             memory: number("mapped_memory")?,
+            // A module of before has none.
+            zeroed: number("zeroed_bytes").unwrap_or_default(),
             epochs_begun: number("epochs_begun")?,
             epochs_broken: number("epochs_broken")?,
             ios_mapped: number("ios_mapped")?,

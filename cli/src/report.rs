@@ -10,6 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use serde::Serialize;
 
+use crate::allocate::Allocate;
 use crate::cli::Discard;
 use crate::device::{self, Attachment, DevId, Driver};
 use crate::image::Identity;
@@ -17,7 +18,7 @@ use crate::ioctl::Info;
 use crate::mapping::{Break, Mapping};
 use crate::text::{bytes, count, printable, yes_no};
 use crate::users::Users;
-use crate::{clock, dio, discard, ioctl, mapping, space, users};
+use crate::{allocate, clock, dio, discard, ioctl, mapping, space, users};
 
 /// What `list` shows about a device.
 #[derive(Debug, Serialize)]
@@ -51,6 +52,8 @@ pub struct Details {
     pub summary: Summary,
     pub direct_reason: Option<String>,
     pub discard: &'static str,
+    pub allocate: String,
+    pub zeroed: Option<u64>,
     pub allocated: Option<u64>,
     pub shared: Option<u64>,
     pub mapping: Option<bool>,
@@ -130,6 +133,18 @@ pub fn reference(info: &Info) -> OsString {
 }
 
 impl Details {
+    /// What a write to a hole allocates, if that isn't just its own blocks.
+    fn allocated_ahead(&self) -> Option<String> {
+        let zeroed = self.zeroed.unwrap_or_default();
+        let unit = match allocate::of(self.attachment.device) {
+            Allocate::Off if zeroed == 0 => return None,
+            Allocate::Off => "nothing ahead".to_owned(),
+            Allocate::Auto => "ahead".to_owned(),
+            Allocate::Unit(unit) => format!("{} at a time", bytes(unit)),
+        };
+        Some(format!("{unit}; {} of zeroes so far", bytes(zeroed)))
+    }
+
     /// The details of an attachment. `open` is the device, if it is open
     /// already.
     pub fn of(attachment: &Attachment, open: Option<&File>) -> Self {
@@ -147,6 +162,8 @@ impl Details {
             summary: Summary::of(attachment, status.as_ref()),
             direct_reason: dio::reason(attachment, identity),
             discard: discard::word(discard::of(attachment.device)),
+            allocate: allocate::of(attachment.device).to_string(),
+            zeroed: mapping.map(|mapping| mapping.zeroed),
             allocated: space::allocated(attachment, identity),
             shared: None,
             mapping: mapping.map(|mapping| mapping.wanted),
@@ -231,6 +248,9 @@ impl Details {
         line("partition scan", yes_no(summary.partscan));
         if self.discard == discard::word(Discard::Keep) {
             line("discards", "kept: they free nothing");
+        }
+        if let Some(text) = self.allocated_ahead() {
+            line("allocates", &text);
         }
         match &self.direct_reason {
             Some(why) => line("direct I/O", &format!("no: {why}")),

@@ -18,7 +18,7 @@ use crate::error::{Error, Exit};
 use crate::image::{Identity, Image};
 use crate::ioctl::{self, Info};
 use crate::text::printable;
-use crate::{discard, wait};
+use crate::{allocate, discard, wait};
 
 /// How long another process may take to attach the same image.
 const TURN: Duration = Duration::from_secs(5);
@@ -168,6 +168,10 @@ impl Other {
                 return Some("its discards free blocks".to_owned());
             }
             _ => {}
+        }
+        let ahead = allocate::of(other.device);
+        if args.allocate.is_some_and(|wanted| wanted != ahead) {
+            return Some(format!("it allocates ahead otherwise ({ahead})"));
         }
         let name = self.status.as_ref().map(ioctl::file_name);
         match (&args.loop_ref, name) {

@@ -89,6 +89,8 @@ def test_json_has_the_documented_fields(floop, image):
         "ref": str,
         "direct_reason": (str, type(None)),
         "discard": str,
+        "allocate": str,
+        "zeroed": (int, type(None)),
         "allocated": (int, type(None)),
         "shared": (int, type(None)),
         "mapping": (bool, type(None)),

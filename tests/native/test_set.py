@@ -3,8 +3,10 @@
 
 from native import (
     BUSY,
+    FLOOP,
     NOT_FOUND,
     UNSUITABLE,
+    USAGE,
     attribute,
     is_attached,
     private,
@@ -107,6 +109,23 @@ def test_bad_input(floop, image):
     says = floop.refused(UNSUITABLE, "set", path, "--direct", "off")
     assert f"is attached to {device}, {second}; name one of them" in says
     assert is_attached(device) and shown(device)[0] == 512
+
+
+def test_allocation_by_the_loop_driver(floop, image):
+    """It allocates nothing ahead: an error, and nothing else is changed."""
+    path = image()
+    says = floop.refused(UNSUITABLE, "attach", "--allocate", "auto", path)
+    assert "only floop does that" in says
+    device = floop.attach("--allocate", "off", path)
+    says = floop.refused(UNSUITABLE, "set", device, "--allocate", "64K")
+    assert "only floop does that" in says
+    assert floop.quiet("set", device, "--allocate", "off") == ""
+    assert floop.json("status", device)["allocate"] == "off"
+    both = ["--allocate", "8M"]
+    says = run(FLOOP, "set", device, *both, check=False)
+    assert says.returncode == USAGE
+    assert "a power of two from 16K to 4M" in says.stderr
+    floop("detach", device)
 
 
 def test_discards_of_the_loop_driver(floop, image):

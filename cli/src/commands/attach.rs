@@ -7,6 +7,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf, absolute};
 
+use crate::allocate::Allocate;
 use crate::cli::{self, Direct, Discard, IfAttached, Mapping};
 use crate::content::{Finding, smallest};
 use crate::device::{Attachment, Device, Driver};
@@ -18,7 +19,7 @@ use crate::output::{self, warn};
 use crate::report::Details;
 use crate::sharing::{self, Other};
 use crate::text::{count, printable};
-use crate::{dio, discard, free, holder, mapping, wait};
+use crate::{allocate, dio, discard, free, holder, mapping, wait};
 
 /// Attaches an image.
 pub fn run(args: &cli::Attach) -> Result<()> {
@@ -37,6 +38,11 @@ pub fn run(args: &cli::Attach) -> Result<()> {
     }
     if args.discard == Some(Discard::Keep) && !control.is_floop() {
         return Err(discard::unable(Driver::InTree, &image.path));
+    }
+    if args.allocate.is_some_and(|what| what != Allocate::Off)
+        && !control.is_floop()
+    {
+        return Err(allocate::unable(Driver::InTree, &image.path));
     }
     let found = image.content(args.offset);
     let config = config(args, &image, &control, visible, &found)?;
@@ -165,6 +171,9 @@ fn apply_settings(
     }
     if let Some(what) = args.discard {
         discard::switch(device, what, &args.file)?;
+    }
+    if let Some(what) = args.allocate {
+        allocate::switch(device, what, &args.file)?;
     }
     // A module without mapping has no such attribute, and nothing to turn off.
     let is_on = device.number_attribute("loop/mapping").map(|value| value != 0);

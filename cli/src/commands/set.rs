@@ -8,6 +8,7 @@ use std::path::Path;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
+use crate::allocate::Allocate;
 use crate::cli::{self, Discard, Switch};
 use crate::device::{Attachment, Driver};
 use crate::error::{Error, Exit, Result};
@@ -15,7 +16,7 @@ use crate::image::Identity;
 use crate::output::warn;
 use crate::report::Details;
 use crate::text::printable;
-use crate::{dio, discard, ioctl, mapping, output, target, users};
+use crate::{allocate, dio, discard, ioctl, mapping, output, target, users};
 
 /// Changes a device in use. A failure leaves the device as it was.
 pub fn run(args: &cli::Set) -> Result<()> {
@@ -28,7 +29,8 @@ pub fn run(args: &cli::Set) -> Result<()> {
     let open = open(args, &before)?;
     check_direct(args, &open, &before)?;
     let kept = discard::of(device);
-    let undo = |_: &Error| restore(&open, &before, kept);
+    let ahead = allocate::of(device);
+    let undo = |_: &Error| restore(&open, &before, kept, ahead);
     if let Some(size) = args.sector_size {
         set_sector_size(args, &open, &before, size).inspect_err(undo)?;
     }
@@ -38,6 +40,9 @@ pub fn run(args: &cli::Set) -> Result<()> {
     }
     if let Some(what) = args.discard {
         discard::switch(device, what, &args.device).inspect_err(undo)?;
+    }
+    if let Some(what) = args.allocate {
+        allocate::switch(device, what, &args.device).inspect_err(undo)?;
     }
     let mut attachment = find()?;
     if args.mapping.is_some() {
@@ -82,6 +87,11 @@ fn check(args: &cli::Set, before: &Attachment) -> Result<()> {
     }
     if args.discard == Some(Discard::Keep) && before.driver == Driver::InTree {
         return Err(discard::unable(before.driver, &args.device));
+    }
+    if args.allocate.is_some_and(|what| what != Allocate::Off)
+        && before.driver == Driver::InTree
+    {
+        return Err(allocate::unable(before.driver, &args.device));
     }
     if let Some(size) = args.sector_size.map(u64::from) {
         if before.size % size != 0 {
@@ -155,9 +165,14 @@ fn open(args: &cli::Set, before: &Attachment) -> Result<File> {
     }
 }
 
-/// Sets sector size, direct I/O and discards back. The caller gets the first
-/// error.
-fn restore(open: &File, before: &Attachment, discard: Discard) {
+/// Sets sector size, direct I/O, discards and what is allocated ahead back. The
+/// caller gets the first error.
+fn restore(
+    open: &File,
+    before: &Attachment,
+    discard: Discard,
+    ahead: Allocate,
+) {
     let Some(now) = before.device.attachment() else { return };
     if now.sector_size != before.sector_size {
         let size = u32::try_from(before.sector_size).unwrap_or(512);
@@ -167,6 +182,7 @@ fn restore(open: &File, before: &Attachment, discard: Discard) {
         let _ = ioctl::set_direct(open, before.direct);
     }
     let _ = discard::switch(before.device, discard, &before.device.node());
+    let _ = allocate::switch(before.device, ahead, &before.device.node());
 }
 
 fn set_sector_size(
