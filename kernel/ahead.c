@@ -14,10 +14,11 @@
  *    (floop_guard_ahead_begin()).
  *
  * An opener may hold what others wait for: truncate(2) keeps the file system
- * from being frozen. So nothing on the way to a chunk's end waits, but for the
- * disk: the chunk has freeze protection before it begins, and ends where its
- * I/O ends. The data comes first, so a chunk that ends early for want of room
- * has taken none that the data needs: the write is done again by itself.
+ * from being frozen. So on the way to its end a chunk waits for the inode's
+ * lock and the disk only: it has freeze protection before it is written, and
+ * ends where its I/O ends. The data comes first, so a chunk that ends early for
+ * want of room has taken none that the data needs: the write is done again by
+ * itself.
  *
  * The chunk is mapped before an fsync has made it durable, so a mapped write
  * may be found only after an fsync. A flush after the chunk is an fsync anyway

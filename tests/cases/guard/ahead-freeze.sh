@@ -26,23 +26,20 @@ place() {
 		}'
 }
 
-# breaks_at SECTOR - the disk below, there; and its writes take 2 s
+# breaks_at SECTOR - the disk below, there
 breaks_at() {
 	local size where from
 	read -r _ size _ where from < <(dmsetup table below)
-	dmsetup create bad <<-END
-		0 $1 linear $where $from
-		$1 8 error
-		$(($1 + 8)) $((size - $1 - 8)) linear $where $((from + $1 + 8))
-	END
-	dm_becomes below "0 $size delay /dev/mapper/bad 0 0 /dev/mapper/bad 0 \
-		2000 /dev/mapper/bad 0 0"
+	dm_becomes below "0 $1 linear $where $from
+$1 8 error
+$(($1 + 8)) $((size - $1 - 8)) linear $where $((from + $1 + 8))"
 }
 
 # goes_on WHAT - a write to a hole, a truncate, a freeze and another write
 goes_on() {
 	local chunk truncate freeze write size place
 	size=$(stat -c %s "$MNT/image")
+	dmsetup suspend --noflush --nolockfs below
 	pattern write -d -n -q -b 4k -s 5 -o 1040k "$dev" 4k >"$WORK/chunk" &
 	chunk=$!
 	wait_until 20 zeroed
@@ -54,6 +51,8 @@ goes_on() {
 	wait_until 20 waits_in $freeze freeze_super
 	pattern write -d -n -q -b 4k -s 6 -o 8M "$dev" 4k &
 	write=$!
+	sleep 0.3
+	dmsetup resume below
 	wait $truncate || fail "$fs: $1: truncate failed"
 	wait $freeze || fail "$fs: $1: the freeze failed"
 	check "$fs: $1: thawed" fsfreeze -u "$MNT"
@@ -62,10 +61,11 @@ goes_on() {
 		fail "$fs: $1: the write failed: $(cat "$WORK/chunk")"
 }
 
-# Each kernel with one of the two: it takes long
+# Each kernel with one of the two
 fs=ext4
 [ "$KERNEL" != lts ] || fs=xfs
 begin_fs "$fs"
+later dmsetup resume below
 fallocate -l 16M "$MNT/image"
 sync
 dev=$(attach "$MNT/image")
@@ -73,11 +73,9 @@ echo 64k >"/sys/block/${dev#/dev/}/loop/allocate"
 wait_until 30 mapped "$dev"
 udev_settle
 table=$(dmsetup table below)
-below_takes 0 2000 0
 goes_on "a chunk"
 detach "$dev"
 rm "$MNT/image"
-below_takes 0 0 0
 
 fallocate -l 16M "$MNT/image"
 sync
@@ -89,7 +87,6 @@ udev_settle
 breaks_at "$place"
 goes_on "a bad sector"
 dm_becomes below "$table"
-dm_remove bad
 check "$fs: the other write" pattern check -d -q -b 4k -s 6 -o 8M \
 	"$dev" 4k
 is "$fs: blocks of the image" "$(stat -c '%b / 2048' "$MNT/image")" \
