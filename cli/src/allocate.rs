@@ -3,17 +3,13 @@
 //! zeroes. Only floop has the choice.
 
 use std::fmt;
-use std::fs::OpenOptions;
-use std::io::{self, Write};
 use std::path::Path;
 use std::str::FromStr;
-
-use rustix::io::Errno;
 
 use crate::device::{Device, Driver};
 use crate::error::{Error, Exit, Result};
 use crate::size;
-use crate::target::not_attached;
+use crate::target::write_setting;
 
 /// The smallest and the largest unit that the driver takes, in bytes.
 const LEAST: u64 = 16 << 10;
@@ -75,22 +71,9 @@ pub fn switch(device: Device, what: Allocate, name: &Path) -> Result<()> {
     if of(device) == what {
         return Ok(());
     }
-    // The attribute goes away with the image, so this can't change another
-    // one's.
-    let attribute = device.sysfs().join("loop/allocate");
-    let done = OpenOptions::new()
-        .write(true)
-        .open(attribute)
-        .and_then(|mut file| file.write_all(what.to_string().as_bytes()));
-    done.map_err(|error: io::Error| match Errno::from_io_error(&error) {
-        Some(Errno::NOENT) if device.is_attached() => {
-            unable(device.driver(), name)
-        }
-        Some(Errno::NOENT | Errno::NODEV) => not_attached(&device.node()),
-        _ => {
-            let doing = "cannot change what is allocated ahead";
-            Error::os(&device.node(), doing, error)
-        }
+    let doing = "cannot change what is allocated ahead";
+    write_setting(device, "loop/allocate", &what.to_string(), doing, || {
+        unable(device.driver(), name)
     })
 }
 

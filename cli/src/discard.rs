@@ -2,17 +2,13 @@
 //! What becomes of discards: they free blocks of the image, or succeed and free
 //! nothing. Only floop has the choice.
 
-use std::fs::OpenOptions;
-use std::io::{self, Write};
 use std::path::Path;
-
-use clap::ValueEnum;
-use rustix::io::Errno;
 
 use crate::cli::Discard;
 use crate::device::{Device, Driver};
 use crate::error::{Error, Exit, Result};
-use crate::target::not_attached;
+use crate::target::write_setting;
+use clap::ValueEnum;
 
 /// What becomes of a device's discards. A driver without the choice passes
 /// them.
@@ -35,22 +31,9 @@ pub fn switch(device: Device, what: Discard, name: &Path) -> Result<()> {
     if of(device) == what {
         return Ok(());
     }
-    // The attribute goes away with the image, so this can't change another
-    // one's.
-    let attribute = device.sysfs().join("loop/discard");
-    let done = OpenOptions::new()
-        .write(true)
-        .open(attribute)
-        .and_then(|mut file| file.write_all(word(what).as_bytes()));
-    done.map_err(|error: io::Error| match Errno::from_io_error(&error) {
-        Some(Errno::NOENT) if device.is_attached() => {
-            unable(device.driver(), name)
-        }
-        Some(Errno::NOENT | Errno::NODEV) => not_attached(&device.node()),
-        _ => {
-            let doing = "cannot change what becomes of discards";
-            Error::os(&device.node(), doing, error)
-        }
+    let doing = "cannot change what becomes of discards";
+    write_setting(device, "loop/discard", word(what), doing, || {
+        unable(device.driver(), name)
     })
 }
 

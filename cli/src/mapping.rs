@@ -7,19 +7,16 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
-use std::fs::OpenOptions;
-use std::io::{self, Write};
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::io::Errno;
 use serde::Serialize;
 
 use crate::device::{Attachment, Device, Driver};
 use crate::error::{Error, Exit, Result};
 use crate::output::warn;
-use crate::target::not_attached;
+use crate::target::{not_attached, write_setting};
 use crate::text::{printable, unescape};
 use crate::{dio, wait};
 
@@ -194,25 +191,13 @@ fn share(part: u64, all: u64) -> u64 {
 
 /// Turns mapping on or off. Turning it off waits for mapped I/O in flight.
 pub fn switch(device: Device, on: bool) -> Result<()> {
-    let node = device.node();
-    let attribute = device.sysfs().join("loop/mapping");
-    // The attribute goes away with the image, so this can't switch another
-    // one's.
-    let done = OpenOptions::new()
-        .write(true)
-        .open(attribute)
-        .and_then(|mut file| file.write_all(if on { b"1" } else { b"0" }));
-    done.map_err(|error: io::Error| match Errno::from_io_error(&error) {
-        Some(Errno::NOENT) if device.is_attached() => too_old(&node),
-        Some(Errno::NOENT | Errno::NODEV) => not_attached(&node),
-        _ => {
-            let doing = if on {
-                "cannot turn mapping on"
-            } else {
-                "cannot turn mapping off"
-            };
-            Error::os(&node, doing, error)
-        }
+    let (value, doing) = if on {
+        ("1", "cannot turn mapping on")
+    } else {
+        ("0", "cannot turn mapping off")
+    };
+    write_setting(device, "loop/mapping", value, doing, || {
+        too_old(&device.node())
     })
 }
 

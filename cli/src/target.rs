@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Targets: from a name on the command line to its devices.
 
-use std::fs::{self, File, Metadata};
-use std::io::ErrorKind;
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, absolute};
 use std::str::FromStr;
@@ -156,6 +156,27 @@ pub fn of_image(identity: Identity) -> Result<Vec<Attachment>> {
 /// The error for a device without an image.
 pub fn not_attached(name: &Path) -> Error {
     Error::new(Exit::NotFound, name, "nothing is attached to it").hint(LIST)
+}
+
+/// Writes a setting of an attached device. The attribute goes away with the
+/// image, so this can't change another one's. `lacking` is the error for a
+/// driver without that setting.
+pub fn write_setting(
+    device: Device,
+    attribute: &str,
+    value: &str,
+    doing: &str,
+    lacking: impl FnOnce() -> Error,
+) -> Result<()> {
+    let done = OpenOptions::new()
+        .write(true)
+        .open(device.sysfs().join(attribute))
+        .and_then(|mut file| file.write_all(value.as_bytes()));
+    done.map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::NOENT) if device.is_attached() => lacking(),
+        Some(Errno::NOENT | Errno::NODEV) => not_attached(&device.node()),
+        _ => Error::os(&device.node(), doing, error),
+    })
 }
 
 fn not_a_device(name: &Path, metadata: &Metadata) -> Error {
