@@ -416,17 +416,6 @@ static void chunk_end_io(struct bio *bio)
 	}
 }
 
-static unsigned int count_vecs(struct bio *bio)
-{
-	struct bvec_iter iter;
-	struct bio_vec vec;
-	unsigned int nr = 0;
-
-	bio_for_each_bvec(vec, bio, iter)
-		nr++;
-	return nr;
-}
-
 static void fill_bio(struct chunk *chunk, struct floop_io *io,
 		     unsigned int vecs)
 {
@@ -452,7 +441,8 @@ static struct floop_io *make_chunk(struct floop_io *io,
 {
 	struct floop_image *image = io->image;
 	sector_t end = end_sector(io);
-	unsigned int vecs = count_vecs(io->bio) +
+	/* Its memory is whole pages, so it has no more vectors than pages. */
+	unsigned int vecs = bio_sectors(io->bio) / PAGE_SECTORS +
 			    count_zeroes(range->end - end);
 	struct floop_io *chunk_io;
 	struct chunk *chunk;

@@ -368,17 +368,10 @@ static int batch_commit(struct batch *batch, struct floop_todo *todo,
 /* Chunks that were allocated ahead are mapped before they are durable. */
 static int make_chunks_durable(struct floop_image *image)
 {
-	unsigned long undurable = READ_ONCE(image->ahead.undurable);
-	int err;
-
-	if (READ_ONCE(image->ahead.durable) == undurable)
+	if (READ_ONCE(image->ahead.durable) ==
+	    READ_ONCE(image->ahead.undurable))
 		return 0;
-	/* Before the fsync. */
-	smp_mb();
-	err = floop_image_make_durable(image);
-	if (!err)
-		WRITE_ONCE(image->ahead.durable, undurable);
-	return err;
+	return floop_image_make_durable(image);
 }
 
 static int look_up_batch(struct batch *batch, struct floop_todo *todo,

@@ -169,7 +169,7 @@ static void users_gone(struct percpu_ref *users)
 }
 
 /**
- * floop_guard_ahead_begin() - before zeroes are written around some data
+ * floop_guard_ahead_begin() - before zeroes are written behind some data
  * @image: the image
  * @epoch: set to the epoch's number
  *

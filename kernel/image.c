@@ -207,12 +207,22 @@ sector_t floop_image_sectors(struct file *file, loff_t offset,
  * floop_image_make_durable() - fsync an image for the guard
  * @image: an image with files of our own
  *
+ * Chunks that are mapped by now are durable then (ahead.c).
+ *
  * Context: Process context. Sleeps.
  * Return: 0 or an errno; the device's next flush fails with the same.
  */
 int floop_image_make_durable(struct floop_image *image)
 {
-	return vfs_fsync(image->sync_file, 0);
+	unsigned long undurable = READ_ONCE(image->ahead.undurable);
+	int err;
+
+	/* A chunk that is counted after this is not covered by the fsync. */
+	smp_mb();
+	err = vfs_fsync(image->sync_file, 0);
+	if (!err)
+		WRITE_ONCE(image->ahead.durable, undurable);
+	return err;
 }
 
 /**
