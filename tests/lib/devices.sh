@@ -82,6 +82,11 @@ loop_stat() {
 	done <<<"$all"
 }
 
+# allocate DEVICE off|auto|BYTES - what a write to a hole allocates at least
+allocate() {
+	echo "$2" >"/sys/block/${1#/dev/}/loop/allocate"
+}
+
 # dio DEVICE - 1 if its I/O is direct
 dio() {
 	attr "$1" loop/dio

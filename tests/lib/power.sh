@@ -54,7 +54,7 @@ power_run() {
 		/dev/mapper/run /dev/mapper/log | dmsetup create logged
 	mount -t "$below" "$@" /dev/mapper/logged "$WORK/below"
 	dev=$(loop_attach "$how" "$WORK/below/image")
-	echo "${ALLOCATE-off}" >"/sys/block/${dev#/dev/}/loop/allocate"
+	allocate "$dev" "${ALLOCATE-off}"
 	mount -t "$above" "$dev" "$WORK/above"
 	exec {turns}< <(power_meanwhile "$WORK/below/image" "$dev")
 	beside=$!

@@ -9,11 +9,6 @@
 programs loopdev devfsx pattern
 seed
 
-# allocate DEVICE off|auto|BYTES
-allocate() {
-	echo "$2" >"/sys/block/${1#/dev/}/loop/allocate"
-}
-
 for fs in ext4 xfs; do
 	begin_fs "$fs"
 	for unit in auto 16384 65536 4194304; do

@@ -37,7 +37,7 @@ $(($1 + 8)) $((size - $1 - 8)) linear $where $((from + $1 + 8))"
 
 # goes_on WHAT - a write to a hole, a truncate, a freeze and another write
 goes_on() {
-	local chunk truncate freeze write size place
+	local chunk truncate freeze write size
 	size=$(stat -c %s "$MNT/image")
 	dmsetup suspend --noflush --nolockfs below
 	pattern write -d -n -q -b 4k -s 5 -o 1040k "$dev" 4k >"$WORK/chunk" &
@@ -69,7 +69,7 @@ later dmsetup resume below
 fallocate -l 16M "$MNT/image"
 sync
 dev=$(attach "$MNT/image")
-echo 64k >"/sys/block/${dev#/dev/}/loop/allocate"
+allocate "$dev" 64k
 wait_until 30 mapped "$dev"
 udev_settle
 table=$(dmsetup table below)
@@ -81,7 +81,7 @@ fallocate -l 16M "$MNT/image"
 sync
 place=$(place)
 dev=$(attach "$MNT/image")
-echo 64k >"/sys/block/${dev#/dev/}/loop/allocate"
+allocate "$dev" 64k
 wait_until 30 mapped "$dev"
 udev_settle
 breaks_at "$place"

@@ -29,7 +29,7 @@ opens() {
 sparse() {
 	mkimage "$1" "$MNT/image" >/dev/null
 	dev=$(attach "$MNT/image")
-	echo 64k >"/sys/block/${dev#/dev/}/loop/allocate"
+	allocate "$dev" 64k
 	wait_until 30 mapped "$dev"
 }
 
@@ -130,7 +130,7 @@ unmappable() {
 	cp --reflink=always "$MNT/image" "$MNT/clone"
 	rm "$MNT/clone"
 	dev=$(attach "$MNT/image")
-	echo 64k >"/sys/block/${dev#/dev/}/loop/allocate"
+	allocate "$dev" 64k
 	wait_until 30 mapped "$dev"
 	for n in 1 2 3; do
 		check "xfs: a write that can't be mapped" pattern write -d -n \
@@ -150,7 +150,7 @@ quota() {
 	chown 1000 "$MNT/image"
 	check "a quota" xfs_quota -x -c "limit bhard=1000k 1000" "$MNT"
 	dev=$(attach "$MNT/image")
-	echo 64k >"/sys/block/${dev#/dev/}/loop/allocate"
+	allocate "$dev" 64k
 	wait_until 30 mapped "$dev"
 	while pattern write -d -n -q -b 4k -s 9 -o $((n * 64))k "$dev" 4k; do
 		n=$((n + 1))

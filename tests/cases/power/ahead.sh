@@ -31,7 +31,7 @@ for fs in ext4 xfs; do
 		/dev/mapper/run /dev/mapper/log | dmsetup create logged
 	mount -t "$fs" /dev/mapper/logged "$WORK/below"
 	dev=$(attach "$WORK/below/image")
-	echo 64k >"/sys/block/${dev#/dev/}/loop/allocate"
+	allocate "$dev" 64k
 	wait_until 30 mapped "$dev"
 	for k in 1 3 5 7; do
 		durably $k fua
