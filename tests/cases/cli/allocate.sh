@@ -10,7 +10,6 @@
 programs loopdev pattern
 
 parameter=/sys/module/floop/parameters/allocate
-[ -e "$parameter" ] || parameter=/sys/module/floop_debug/parameters/allocate
 default=$(cat "$parameter")
 later bash -c "echo $default >$parameter"
 
