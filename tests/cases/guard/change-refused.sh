@@ -61,10 +61,15 @@ dmsetup suspend below
 dmsetup resume below
 udev_settle
 
-# The front is refused, the rest is mapped and hangs
+# The front is refused, the rest is mapped and hangs. The worker that is refused
+# has to wait for the reader's CPU until the rest is on its way.
+workers=/sys/devices/virtual/workqueue/cpumask
+later dd of="$workers" status=none <<<"$(<"$workers")"
+echo 1 >"$workers"
 window 20000 END
-dd if="$dev" of="$WORK/read" bs=11776 skip=$(((64 << 20) - 7680)) count=1 \
-	iflag=direct,skip_bytes status=none &
+taskset -c 0 chrt --fifo 1 dd if="$dev" of="$WORK/read" bs=11776 \
+	skip=$(((64 << 20) - 7680)) count=1 iflag=direct,skip_bytes \
+	status=none &
 reader=$!
 wait_until 20 in_window END
 wait_until 20 gives_up
