@@ -132,9 +132,9 @@ def pytest_addoption(parser):
     group.addoption(
         "--at-once",
         type=int,
-        default=os.cpu_count(),
-        help="how many machines run at a time, default one a CPU: a case"
-        " seldom keeps two busy",
+        default=os.cpu_count() + 1,
+        help="how many machines run at a time, default one more than there are"
+        " CPUs: cases also wait",
     )
     group.addoption(
         "--vm", default=str(PROJECT / "vm"), help="the test machine's command"
