@@ -695,10 +695,8 @@ def pytest_collection_finish(session):
     top = results_folder(session.config)
     session.machines = Machines(session.config.option.at_once)
     ordered = others
-    kernels = ("stable", "lts", *SERIES, "debug")
-    for needs in sorted(
-        groups, key=lambda n: (kernels.index(n.kernel), MODES.index(n.mode))
-    ):
+    # The longest first, so that none is left to run alone at the end
+    for needs in sorted(groups, key=lambda n: -len(groups[n])):
         items = groups[needs]
         name = f"{len(session.machines.all) + 1}-{needs}"
         machine = Machine(session.config, needs, items, top / name)
