@@ -20,6 +20,7 @@
 #include "compat.h"
 #include "fill.h"
 #include "guard.h"
+#include "hole.h"
 #include "image.h"
 #include "rules.h"
 
@@ -52,13 +53,17 @@ struct look {
 };
 
 /*
- * What is looked up before an fsync. The batch ends after MAX_LOOKS, but not
- * before the sector @least.
+ * What is looked up in the epoch @epoch, before an fsync. The batch ends after
+ * MAX_LOOKS, but not before the sector @least. Holes that writes have kept from
+ * being known are between @unsure and @unsure_end.
  */
 struct batch {
 	struct look look;
+	unsigned long epoch;
 	unsigned int nr;
 	sector_t least;
+	sector_t unsure;
+	sector_t unsure_end;
 	struct found found[BATCH];
 };
 
@@ -172,15 +177,38 @@ static sector_t find_extent(struct look *look, sector_t block, sector_t max,
 	return nr;
 }
 
-static sector_t seek(struct batch *batch, sector_t sector, int whence)
+/* Returns -ENXIO if there is no data at @sector or after it. */
+static int seek(struct batch *batch, sector_t sector, int whence,
+		sector_t *there)
 {
 	struct file *file = batch->look.image->file;
 	loff_t found;
 
 	batch->look.looks++;
 	found = vfs_llseek(file, (loff_t)sector << SECTOR_SHIFT, whence);
-	return found < 0 ? FLOOP_NOWHERE :
-			   max_t(sector_t, sector, found >> SECTOR_SHIFT);
+	*there = found < 0 ? FLOOP_NOWHERE :
+			     max_t(sector_t, sector, found >> SECTOR_SHIFT);
+	return found < 0 ? found : 0;
+}
+
+/* Reads from @sector to @end find no data, unless a write has begun since. */
+static void add_hole(struct batch *batch, sector_t sector, sector_t end,
+		     bool quiet, unsigned long begun)
+{
+	struct floop_image *image = batch->look.image;
+	struct mutex *lock = &image->guard.map.lock;
+
+	end = min(end, file_sectors(image));
+	if (sector >= end)
+		return;
+	floop_window(FLOOP_WINDOW_FILL);
+	mutex_lock(lock);
+	if (floop_guard_in_epoch(&image->guard, batch->epoch) &&
+	    !(quiet && floop_holes_add(image, sector, end, begun))) {
+		batch->unsure = min(batch->unsure, sector);
+		batch->unsure_end = max(batch->unsure_end, end);
+	}
+	mutex_unlock(lock);
 }
 
 /* Discard the kept ends of holes and data after a write or a change. */
@@ -204,14 +232,21 @@ static void forget_old_seeks(struct floop_fill *fill)
  */
 static sector_t next_data(struct batch *batch, sector_t sector)
 {
-	struct floop_fill *fill = &batch->look.image->fill;
+	struct floop_image *image = batch->look.image;
+	struct floop_fill *fill = &image->fill;
+	unsigned long begun;
+	bool quiet;
+	int err;
 
 	forget_old_seeks(fill);
 	if (sector >= fill->data && sector < fill->data_end)
 		return sector;
 	if (sector < fill->gap || sector >= fill->gap_end) {
-		fill->gap_end = seek(batch, sector, SEEK_DATA);
+		quiet = floop_holes_look(image, &begun);
+		err = seek(batch, sector, SEEK_DATA, &fill->gap_end);
 		fill->gap = sector;
+		if (!err || err == -ENXIO)
+			add_hole(batch, sector, fill->gap_end, quiet, begun);
 	}
 	return fill->gap_end;
 }
@@ -223,7 +258,7 @@ static sector_t next_hole(struct batch *batch, sector_t sector)
 
 	forget_old_seeks(fill);
 	if (sector < fill->data || sector >= fill->data_end) {
-		fill->data_end = seek(batch, sector, SEEK_HOLE);
+		seek(batch, sector, SEEK_HOLE, &fill->data_end);
 		fill->data = sector;
 	}
 	return fill->data_end;
@@ -234,7 +269,7 @@ static sector_t next_hole(struct batch *batch, sector_t sector)
  * where to go on, if the batch has no more room or the epoch has ended.
  */
 static bool look_up_gap(struct batch *batch, sector_t *sector, sector_t end,
-			unsigned int chunk_shift, unsigned long epoch)
+			unsigned int chunk_shift)
 {
 	struct floop_image *image = batch->look.image;
 	unsigned int shift = file_inode(image->file)->i_blkbits - SECTOR_SHIFT;
@@ -245,7 +280,7 @@ static bool look_up_gap(struct batch *batch, sector_t *sector, sector_t end,
 
 		if ((batch->look.looks >= MAX_LOOKS &&
 		     *sector >= batch->least) ||
-		    !floop_guard_in_epoch(&image->guard, epoch))
+		    !floop_guard_in_epoch(&image->guard, batch->epoch))
 			return false;
 		cond_resched();
 		if (*sector >= hole) {
@@ -291,7 +326,7 @@ static void mark_chunks(struct floop_todo *todo, sector_t sector, sector_t nr)
  * is left for the next batch; those chunks are marked again.
  */
 static bool look_up_chunks(struct batch *batch, struct floop_todo *todo,
-			   unsigned long chunk, unsigned long epoch)
+			   unsigned long chunk)
 {
 	struct floop_image *image = batch->look.image;
 	unsigned int shift = todo->shift;
@@ -311,7 +346,7 @@ static bool look_up_chunks(struct batch *batch, struct floop_todo *todo,
 	/* Before the lookup: a later write marks the chunk again. */
 	smp_mb__after_atomic();
 	while (floop_map_gap(&image->guard.map, &sector, limit, &end)) {
-		if (!look_up_gap(batch, &sector, end, shift, epoch)) {
+		if (!look_up_gap(batch, &sector, end, shift)) {
 			mark_chunks(todo, sector, limit - sector);
 			return false;
 		}
@@ -332,8 +367,7 @@ static unsigned long next_chunk(struct floop_fill *fill,
 }
 
 /* Make the batch durable and, if it is still the same epoch, map it. */
-static int batch_commit(struct batch *batch, struct floop_todo *todo,
-			unsigned long epoch)
+static int batch_commit(struct batch *batch, struct floop_todo *todo)
 {
 	struct floop_image *image = batch->look.image;
 	struct address_space *mapping = image->file->f_mapping;
@@ -349,12 +383,15 @@ static int batch_commit(struct batch *batch, struct floop_todo *todo,
 	if (!err) {
 		floop_window(FLOOP_WINDOW_FILL);
 		mutex_lock(&guard->map.lock);
-		if (!floop_guard_in_epoch(guard, epoch))
+		if (!floop_guard_in_epoch(guard, batch->epoch))
 			err = -ESTALE;
-		for (; i < batch->nr && !err; i++)
+		for (; i < batch->nr && !err; i++) {
+			floop_holes_remove(image, batch->found[i].sector,
+					   batch->found[i].nr);
 			err = floop_map_add(&guard->map, batch->found[i].sector,
 					    batch->found[i].nr,
 					    batch->found[i].disk);
+		}
 		/* In the epoch: clearing the map makes room again. */
 		if (err == -ENOSPC)
 			WRITE_ONCE(image->fill.full, true);
@@ -375,7 +412,7 @@ static int make_chunks_durable(struct floop_image *image)
 }
 
 static int look_up_batch(struct batch *batch, struct floop_todo *todo,
-			 unsigned long epoch)
+			 unsigned long *delay)
 {
 	struct floop_fill *fill = &batch->look.image->fill;
 	unsigned long chunk;
@@ -385,20 +422,25 @@ static int look_up_batch(struct batch *batch, struct floop_todo *todo,
 		chunk = next_chunk(fill, todo);
 		if (chunk >= todo->chunks)
 			break;
-		more = look_up_chunks(batch, todo, chunk, epoch);
+		more = look_up_chunks(batch, todo, chunk);
 		cond_resched();
 	}
-	return batch->nr ? batch_commit(batch, todo, epoch) : 0;
+	/* Writes that have to end first may take a while. */
+	if (batch->unsure < batch->unsure_end) {
+		mark_chunks(todo, batch->unsure,
+			    batch->unsure_end - batch->unsure);
+		*delay = batch->nr ? 0 : WROTE_LINGERS;
+	}
+	return batch->nr ? batch_commit(batch, todo) : 0;
 }
 
 /*
- * Continue at once, with other work in between; after a delay if the file
- * system has failed or memory is short; not at all if everything is looked up,
- * the map is full, or the epoch has ended. The next epoch starts the fill
- * itself.
+ * Continue after @delay, with other work in between; later if the file system
+ * has failed or memory is short; not at all if everything is looked up, the map
+ * is full, or the epoch has ended. The next epoch starts the fill itself.
  */
 static void schedule_next(struct floop_image *image, struct floop_todo *todo,
-			  int err, unsigned long epoch)
+			  int err, unsigned long delay, unsigned long epoch)
 {
 	struct floop_fill *fill = &image->fill;
 
@@ -410,7 +452,7 @@ static void schedule_next(struct floop_image *image, struct floop_todo *todo,
 		fill->backoff = clamp_t(unsigned long, fill->backoff * 2,
 					BACKOFF_FIRST, BACKOFF_LAST);
 	if (err || next_chunk(fill, todo) < todo->chunks)
-		floop_background_queue(&fill->work, fill->backoff);
+		floop_background_queue(&fill->work, max(fill->backoff, delay));
 }
 
 static void fill_work(struct work_struct *work)
@@ -420,7 +462,7 @@ static void fill_work(struct work_struct *work)
 	struct floop_fill *fill = &image->fill;
 	/* floop_fill_stop() waits for us before it takes the bitmap away. */
 	struct floop_todo *todo = rcu_dereference_protected(fill->todo, true);
-	unsigned long epoch = READ_ONCE(image->guard.epoch);
+	unsigned long epoch = READ_ONCE(image->guard.epoch), delay = 0;
 	unsigned int memflags;
 	struct batch *batch;
 	int err = -ENOMEM;
@@ -436,16 +478,19 @@ static void fill_work(struct work_struct *work)
 	batch = kvmalloc(sizeof(*batch), GFP_KERNEL);
 	if (batch) {
 		batch->look.image = image;
+		batch->epoch = epoch;
 		batch->nr = 0;
+		batch->unsure = FLOOP_NOWHERE;
+		batch->unsure_end = 0;
 		batch->look.looks = 0;
 		/* Not the whole file: fiemap() would count all its extents. */
 		batch->look.guess = 1;
-		err = look_up_batch(batch, todo, epoch);
+		err = look_up_batch(batch, todo, &delay);
 		kvfree(batch);
 	}
 	if (!err)
 		err = make_chunks_durable(image);
-	schedule_next(image, todo, err, epoch);
+	schedule_next(image, todo, err, delay, epoch);
 restore:
 	memalloc_noio_restore(memflags);
 }
@@ -490,6 +535,8 @@ bool floop_fill_now(struct floop_image *image, sector_t sector, sector_t nr,
 				   image->ahead.undurable + 1);
 			/* Before the blocks can be found (remap.c). */
 			smp_wmb();
+			floop_holes_remove(image, block << shift,
+					   found << shift);
 			err = floop_map_add(&guard->map, block << shift,
 					    found << shift, disk << shift);
 		}
@@ -541,6 +588,7 @@ int floop_fill_start(struct floop_image *image)
 	fill->gap_end = 0;
 	fill->data_end = 0;
 	rcu_assign_pointer(fill->todo, todo);
+	floop_holes_start(image, sectors);
 	enable_delayed_work(&fill->work);
 	return 0;
 }
@@ -565,6 +613,7 @@ void floop_fill_stop(struct floop_image *image)
 				   lockdep_is_held(&image->guard.map.lock));
 	mutex_unlock(&image->guard.map.lock);
 	kvfree_rcu(todo, rcu);
+	floop_holes_stop(image);
 }
 
 /**
@@ -597,6 +646,7 @@ void floop_fill_restart(struct floop_image *image)
 					 lockdep_is_held(&image->guard.map.lock));
 	if (todo)
 		bitmap_fill(todo->bits, todo->chunks);
+	floop_holes_clear(image);
 	floop_fill_changed(image);
 	WRITE_ONCE(fill->full, false);
 }

@@ -18,6 +18,7 @@
 #include "direct.h"
 #include "fill.h"
 #include "guard.h"
+#include "hole.h"
 #include "times.h"
 
 struct floop_device;
@@ -57,10 +58,12 @@ enum floop_cause {
 /**
  * struct floop_counts - counters of I/O; one for each CPU
  * @mapped: bios that went straight to the disk
+ * @holes: reads of holes that were answered at once
  * @file: bios that went through the file system, by their cause
  */
 struct floop_counts {
 	u64 mapped;
+	u64 holes;
 	u64 file[FLOOP_CAUSES];
 };
 
@@ -107,6 +110,7 @@ enum floop_sync {
  * @guard: knows whether the map is true
  * @fill: fills the map
  * @ahead: allocates ahead
+ * @holes: knows holes
  * @times: keeps the file's times
  * @remaps: the reserve of struct remap
  * @splits: the reserve of bios for the mapped path
@@ -143,6 +147,7 @@ struct floop_image {
 	struct floop_guard guard;
 	struct floop_fill fill;
 	struct floop_ahead ahead;
+	struct floop_holes holes;
 	struct floop_times times;
 	mempool_t remaps;
 	struct bio_set splits;

@@ -10,6 +10,7 @@
 #include <linux/part_stat.h>
 
 #include "device.h"
+#include "hole.h"
 #include "image.h"
 #include "io.h"
 #include "lane.h"
@@ -100,8 +101,10 @@ void floop_submit_bio(struct bio *bio)
 	io->image = image;
 	io->done = 0;
 	io->flags = 0;
+	if (bio_op(bio) == REQ_OP_WRITE)
+		floop_holes_write_begin(io);
 	if (blk_queue_io_stat(dev->disk->queue) && bio->bi_iter.bi_size) {
-		io->flags = FLOOP_IO_COUNTED;
+		io->flags |= FLOOP_IO_COUNTED;
 		io->start = bio_start_io_acct(bio);
 	}
 	if (blk_queue_io_stat(dev->disk->queue) &&
@@ -227,6 +230,7 @@ void floop_io_end(struct floop_io *io, blk_status_t status,
 	struct floop_image *image = io->image;
 	struct bio *bio = io->bio;
 
+	floop_holes_write_end(io);
 	if (io->flags & FLOOP_IO_COUNTED)
 		bio_end_io_acct(bio, io->start);
 	if (io->flags & FLOOP_IO_FLUSH_COUNTED)
@@ -256,6 +260,7 @@ struct bio *floop_io_release_bio(struct floop_io *io)
 {
 	struct bio *bio = io->bio;
 
+	floop_holes_write_end(io);
 	if (io->flags & FLOOP_IO_COUNTED)
 		bio_end_io_acct(bio, io->start);
 	mempool_free(io, &io->image->ios);

@@ -42,6 +42,8 @@ struct floop_lane;
 #define FLOOP_IO_PLAIN		BIT(10)
 /* In the list of what is in flight. */
 #define FLOOP_IO_ENTERED	BIT(11)
+/* Its end has to be counted, because holes may have been looked for. */
+#define FLOOP_IO_WRITE_COUNTED	BIT(12)
 
 /**
  * struct floop_io - one bio of a device

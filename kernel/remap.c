@@ -17,6 +17,7 @@
 #include "device.h"
 #include "fill.h"
 #include "guard.h"
+#include "hole.h"
 #include "image.h"
 #include "io.h"
 #include "lane.h"
@@ -381,6 +382,17 @@ static noinline enum floop_cause not_mapped(struct floop_guard *guard,
 	return cause;
 }
 
+/* What isn't in the map may be a hole, which needs no disk to be read. */
+static noinline enum floop_cause not_in_map(struct floop_image *image,
+					    struct bio *bio)
+{
+	enum floop_cause cause = FLOOP_CAUSE_BLOCKS;
+
+	if (bio_op(bio) == REQ_OP_READ && floop_holes_read(image, bio))
+		cause = FLOOP_CAUSE_NONE;
+	return not_mapped(&image->guard, cause);
+}
+
 /*
  * Of a flush or a write with REQ_FUA: will its data be found after a crash? Not
  * if a chunk may be in the map that an fsync has yet to make durable.
@@ -406,7 +418,8 @@ static noinline bool is_durable_there(struct floop_image *image, blk_opf_t opf)
  *	is submitted again and @bio is set to the front, mapped or not
  *
  * Context: Process context, in ->submit_bio. Doesn't sleep.
- * Return: %FLOOP_CAUSE_NONE, or why it has to go through the file system.
+ * Return: %FLOOP_CAUSE_NONE, also for the read of a hole, which has ended; or
+ * why it has to go through the file system.
  */
 enum floop_cause floop_remap(struct floop_image *image, struct bio **bio)
 {
@@ -436,7 +449,7 @@ enum floop_cause floop_remap(struct floop_image *image, struct bio **bio)
 		return not_mapped(guard, FLOOP_CAUSE_ALIGNMENT);
 	disk = remap_place(image, bio);
 	if (disk == FLOOP_NOWHERE)
-		return not_mapped(guard, FLOOP_CAUSE_BLOCKS);
+		return not_in_map(image, *bio);
 
 	/* Don't wait for memory while the guard is held: take the file path. */
 	remap = remap_alloc(image);

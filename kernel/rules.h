@@ -26,6 +26,7 @@
  * @FLOOP_RULE_ATOMIC: a change of blocks that doesn't wait for direct I/O waits
  *	for the lease
  * @FLOOP_RULE_FLAGS: inode flags that are set later end the mapping
+ * @FLOOP_RULE_HOLES: a write takes its range out of the known holes
  */
 enum floop_rule {
 	FLOOP_RULE_LEASE,
@@ -42,6 +43,7 @@ enum floop_rule {
 	FLOOP_RULE_NOTICE,
 	FLOOP_RULE_ATOMIC,
 	FLOOP_RULE_FLAGS,
+	FLOOP_RULE_HOLES,
 };
 
 /**

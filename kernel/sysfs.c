@@ -188,19 +188,21 @@ static ssize_t show_ios(struct floop_image *image, char *buf, ssize_t len)
 {
 	const struct floop_counts *counts;
 	u64 file[FLOOP_CAUSES] = {};
-	u64 mapped = 0, sum = 0;
+	u64 mapped = 0, holes = 0, sum = 0;
 	unsigned int cause;
 	int cpu;
 
 	for_each_possible_cpu(cpu) {
 		counts = per_cpu_ptr(image->counts, cpu);
 		mapped += READ_ONCE(counts->mapped);
+		holes += READ_ONCE(counts->holes);
 		for (cause = 0; cause < FLOOP_CAUSES; cause++)
 			file[cause] += READ_ONCE(counts->file[cause]);
 	}
 	for (cause = 0; cause < FLOOP_CAUSES; cause++)
 		sum += file[cause];
 	len += sysfs_emit_at(buf, len, "ios_mapped %llu\n", mapped);
+	len += sysfs_emit_at(buf, len, "ios_holes %llu\n", holes);
 	len += sysfs_emit_at(buf, len, "ios_file %llu\n", sum);
 	for (cause = FLOOP_CAUSE_NONE + 1; cause < FLOOP_CAUSES; cause++)
 		len += sysfs_emit_at(buf, len, "%s %llu\n",

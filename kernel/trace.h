@@ -64,6 +64,10 @@ DECLARE_EVENT_CLASS(floop_io,
 DEFINE_EVENT(floop_io, floop_io_mapped,
 	     TP_PROTO(struct floop_image *image, struct bio *bio),
 	     TP_ARGS(image, bio));
+/* A read of a hole, answered at once. */
+DEFINE_EVENT(floop_io, floop_io_hole,
+	     TP_PROTO(struct floop_image *image, struct bio *bio),
+	     TP_ARGS(image, bio));
 /* Through the file system. */
 DEFINE_EVENT(floop_io, floop_io_file,
 	     TP_PROTO(struct floop_image *image, struct bio *bio),

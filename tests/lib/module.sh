@@ -62,17 +62,23 @@ load_debug() {
 	load_module "${MODULE_FILE%/*}/floop-debug.ko"
 }
 
-# window_bits NAME... - as a number
-window_bits() {
-	local bits=0 name line
+# debug_bits ENUM NAME... - of the debug build (kernel/rules.h), as a number
+debug_bits() {
+	local bits=0 enum=$1 name line
+	shift
 	for name; do
 		line=$(sed -n \
-			'/^enum floop_window {/,/^}/s/^\tFLOOP_WINDOW_\(.*\),$/\1/p' \
+			"/^enum floop_$enum {/,/^}/s/^\tFLOOP_${enum^^}_\(.*\),$/\1/p" \
 			kernel/rules.h | grep -n -x "$name") ||
-			fail "no window $name"
+			fail "no $enum $name"
 		bits=$((bits | 1 << (${line%%:*} - 1)))
 	done
 	echo "$bits"
+}
+
+# break_rules [NAME]... - the debug build breaks these, and no others
+break_rules() {
+	debug_bits rule "$@" >"/sys/module/$MODULE/parameters/break_rules"
 }
 
 # window MILLISECONDS NAME... - the debug build waits that long at these points
@@ -81,12 +87,12 @@ window() {
 	local parameters=/sys/module/$MODULE/parameters
 	echo "$1" >"$parameters/window_ms"
 	shift
-	window_bits "$@" >"$parameters/windows"
+	debug_bits window "$@" >"$parameters/windows"
 }
 
 # in_window NAME - does a task wait there now?
 in_window() {
 	local waits
 	waits=$(cat "/sys/module/$MODULE/parameters/window_waits")
-	[ $((waits & $(window_bits "$1"))) != 0 ]
+	[ $((waits & $(debug_bits window "$1"))) != 0 ]
 }

@@ -19,27 +19,17 @@ load() {
 	wait_until 30 test -e "$CTL"
 }
 
-# number_of RULE - in enum floop_rule
-number_of() {
-	sed -n '/^enum floop_rule {/,/^}/s/^\tFLOOP_RULE_\(.*\),$/\1/p' \
-		kernel/rules.h | grep -n -x "$1" | {
-		IFS=: read -r line _
-		echo $((line - 1))
-	}
-}
-
 # round RULE SECONDS FS DISK [torture option]... - or none, to see that nothing
 # is found
 round() {
 	local rule=$1 seconds=$2 fs=$3 disk=$4 status=0 begun read_only=()
-	local parameter=/sys/module/$MODULE/parameters/break_rules
 	shift 4
 	[[ " $* " != *" -r "* ]] || read_only=(-r)
 	# The slow disk serves a small image: then much of it is in flight.
 	[ "$disk" != "$slow" ] && SIZE=8m || SIZE=2m
 	torture_begin "$fs" "$disk" "${read_only[@]}"
 	if [ "$rule" != none ]; then
-		echo $((1 << $(number_of "$rule"))) >"$parameter"
+		break_rules "$rule"
 		# The lease was taken with all rules in force: take another
 		echo 0 >"/sys/block/${DEV#/dev/}/loop/mapping"
 		echo 1 >"/sys/block/${DEV#/dev/}/loop/mapping"
@@ -47,7 +37,7 @@ round() {
 	begun=$SECONDS
 	torture -s "$SEED" -t "$seconds" -b -g 16 "$@" "$DEV" \
 		"$MNT/image" >"$WORK/out" 2>&1 || status=$?
-	echo 0 >"$parameter"
+	break_rules
 	sleep 1
 	torture_end
 	if [ "$rule" = none ]; then

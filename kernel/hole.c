@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Reads of holes. The fill (fill.c) asks the file system where data is. Where
+ * there is none, in a hole or in unwritten blocks, reads return zeroes until
+ * somebody writes. In an epoch nobody else can, and our own writes go through
+ * the file system there, for nothing of a hole is in the map. So a read of a
+ * known hole is answered in its submitter's context, without the file system.
+ *
+ * Three things keep that true:
+ *  - Holes are known for an epoch. They are cleared with the map.
+ *  - A write through the file system takes its range out before it begins. The
+ *    fill adds a hole only if no write was in flight when it asked, and none
+ *    has begun since.
+ *  - What goes into the map is taken out, as mapped writes don't look here.
+ *
+ * A hole is known in granules, whole ones only.
+ */
+#include <linux/bio.h>
+#include <linux/blkdev.h>
+#include <linux/slab.h>
+
+#include "hole.h"
+#include "image.h"
+#include "io.h"
+#include "rules.h"
+#include "trace.h"
+
+#define MIN_GRANULE_SHIFT	3U		/* 4 KiB */
+#define MAX_GRANULES		BIT(21)		/* 256 KiB of bits */
+/* How many granules are added without a write being able to begin */
+#define PIECE			4096UL
+
+/* Readers have no lock, so each word is written at once. */
+static void change_bits(unsigned long *bits, unsigned long first,
+			unsigned long end, bool hole)
+{
+	while (first < end) {
+		unsigned long *word = &bits[BIT_WORD(first)];
+		unsigned long next = min(end, round_down(first, BITS_PER_LONG) +
+					      BITS_PER_LONG);
+		unsigned long mask = GENMASK((next - 1) % BITS_PER_LONG,
+					     first % BITS_PER_LONG);
+
+		WRITE_ONCE(*word, hole ? *word | mask : *word & ~mask);
+		first = next;
+	}
+}
+
+static bool all_holes(const unsigned long *bits, unsigned long first,
+		      unsigned long end)
+{
+	while (first < end) {
+		unsigned long next = min(end, round_down(first, BITS_PER_LONG) +
+					      BITS_PER_LONG);
+		unsigned long mask = GENMASK((next - 1) % BITS_PER_LONG,
+					     first % BITS_PER_LONG);
+
+		if (~READ_ONCE(bits[BIT_WORD(first)]) & mask)
+			return false;
+		first = next;
+	}
+	return true;
+}
+
+static struct floop_hole_bits *get_bits(struct floop_holes *holes)
+{
+	return rcu_dereference_protected(holes->bits,
+					 lockdep_is_held(&holes->lock));
+}
+
+/* Take out all granules that have a part of a range. */
+static void forget(struct floop_holes *holes, sector_t sector, sector_t nr)
+{
+	struct floop_hole_bits *bits = get_bits(holes);
+	sector_t first, end;
+
+	if (!bits || !nr)
+		return;
+	first = sector >> bits->shift;
+	end = ((sector + nr - 1) >> bits->shift) + 1;
+	change_bits(bits->bits, min_t(sector_t, first, bits->nr),
+		    min_t(sector_t, end, bits->nr), false);
+}
+
+/**
+ * floop_holes_init_image() - prepare an image's holes
+ * @image: the image
+ *
+ * Context: Any.
+ */
+void floop_holes_init_image(struct floop_image *image)
+{
+	spin_lock_init(&image->holes.lock);
+}
+
+/**
+ * floop_holes_start() - prepare to know the holes of a file
+ * @image: the image
+ * @sectors: the length of its file, in sectors; a whole number of blocks
+ *
+ * Without memory no hole is known.
+ *
+ * Context: Process context. May sleep.
+ */
+void floop_holes_start(struct floop_image *image, sector_t sectors)
+{
+	unsigned int shift = MIN_GRANULE_SHIFT;
+	struct floop_hole_bits *bits;
+	unsigned long nr;
+
+	while (sectors >> shift > MAX_GRANULES)
+		shift++;
+	nr = sectors >> shift;
+	bits = kvzalloc(struct_size(bits, bits, BITS_TO_LONGS(nr)), GFP_KERNEL);
+	if (!bits)
+		return;
+	bits->nr = nr;
+	bits->shift = shift;
+	rcu_assign_pointer(image->holes.bits, bits);
+}
+
+/**
+ * floop_holes_stop() - undo floop_holes_start()
+ * @image: the image; if it is in use, writes to it go on to be counted
+ *
+ * Context: Process context. May sleep.
+ */
+void floop_holes_stop(struct floop_image *image)
+{
+	struct floop_holes *holes = &image->holes;
+	struct floop_hole_bits *bits;
+
+	spin_lock(&holes->lock);
+	bits = rcu_replace_pointer(holes->bits, NULL,
+				   lockdep_is_held(&holes->lock));
+	spin_unlock(&holes->lock);
+	kvfree_rcu(bits, rcu);
+}
+
+/**
+ * floop_holes_clear() - forget all holes
+ * @image: an image with nothing in its map
+ *
+ * Context: Process context, with the map's lock held.
+ */
+void floop_holes_clear(struct floop_image *image)
+{
+	struct floop_holes *holes = &image->holes;
+	struct floop_hole_bits *bits;
+
+	spin_lock(&holes->lock);
+	bits = get_bits(holes);
+	if (bits)
+		change_bits(bits->bits, 0, bits->nr, false);
+	spin_unlock(&holes->lock);
+}
+
+/**
+ * floop_holes_look() - before the file system is asked for a hole
+ * @image: the image
+ * @begun: set to the number of writes that have begun
+ *
+ * Context: Any.
+ * Return: false if a write through the file system is in flight.
+ */
+bool floop_holes_look(struct floop_image *image, unsigned long *begun)
+{
+	struct floop_holes *holes = &image->holes;
+	/* First: if the two are the same, all that have begun have ended. */
+	unsigned long ended = atomic_long_read_acquire(&holes->ended);
+
+	*begun = READ_ONCE(holes->begun);
+	return *begun == ended;
+}
+
+/**
+ * floop_holes_add() - add a hole that the file system has told of
+ * @image: the image
+ * @sector: the first sector of its file without data
+ * @end: the first one behind it
+ * @begun: from floop_holes_look(), before the file system was asked
+ *
+ * Context: Process context, in the epoch in which it was asked, with the map's
+ * lock held.
+ * Return: false if a write has begun since, so that not all of it was added.
+ */
+bool floop_holes_add(struct floop_image *image, sector_t sector, sector_t end,
+		     unsigned long begun)
+{
+	struct floop_holes *holes = &image->holes;
+	/* floop_fill_stop() waits for the fill before it takes them away. */
+	struct floop_hole_bits *bits = rcu_dereference_protected(holes->bits,
+								 true);
+	sector_t first, last;
+	bool same = true;
+
+	if (!bits)
+		return true;
+	first = (sector + BIT(bits->shift) - 1) >> bits->shift;
+	last = min_t(sector_t, end >> bits->shift, bits->nr);
+	while (same && first < last) {
+		unsigned long next = min_t(sector_t, first + PIECE, last);
+
+		spin_lock(&holes->lock);
+		same = holes->begun == begun;
+		if (same)
+			change_bits(bits->bits, first, next, true);
+		spin_unlock(&holes->lock);
+		first = next;
+	}
+	return same;
+}
+
+/**
+ * floop_holes_remove() - forget holes
+ * @image: the image
+ * @sector: the first sector of its file that is about to go into the map
+ * @nr: the number of sectors
+ *
+ * Context: Process context. Doesn't sleep.
+ */
+void floop_holes_remove(struct floop_image *image, sector_t sector, sector_t nr)
+{
+	struct floop_holes *holes = &image->holes;
+
+	spin_lock(&holes->lock);
+	forget(holes, sector, nr);
+	spin_unlock(&holes->lock);
+}
+
+/**
+ * floop_holes_write_begin() - before a write through the file system
+ * @io: a write or a flush, about to be queued
+ *
+ * Context: Process context. Doesn't sleep.
+ */
+void floop_holes_write_begin(struct floop_io *io)
+{
+	struct floop_image *image = io->image;
+	struct floop_holes *holes = &image->holes;
+	struct bio *bio = io->bio;
+
+	io->flags |= FLOOP_IO_WRITE_COUNTED;
+	spin_lock(&holes->lock);
+	holes->begun++;
+	if (floop_rule_holds(FLOOP_RULE_HOLES))
+		forget(holes, (image->offset >> SECTOR_SHIFT) +
+			      bio->bi_iter.bi_sector, bio_sectors(bio));
+	spin_unlock(&holes->lock);
+}
+
+/**
+ * floop_holes_write_end() - after a write through the file system
+ * @io: an I/O that has ended
+ *
+ * Context: Any, interrupts included.
+ */
+void floop_holes_write_end(struct floop_io *io)
+{
+	if (!(io->flags & FLOOP_IO_WRITE_COUNTED))
+		return;
+	/* Before it is counted: the file system finds the data. */
+	smp_mb__before_atomic();
+	atomic_long_inc(&io->image->holes.ended);
+}
+
+static bool is_hole(struct floop_image *image, struct bio *bio)
+{
+	sector_t sector = (image->offset >> SECTOR_SHIFT) +
+			  bio->bi_iter.bi_sector;
+	struct floop_hole_bits *bits;
+	sector_t first, end;
+	bool hole = false;
+
+	rcu_read_lock();
+	bits = rcu_dereference(image->holes.bits);
+	if (bits) {
+		first = sector >> bits->shift;
+		end = ((sector + bio_sectors(bio) - 1) >> bits->shift) + 1;
+		hole = end <= bits->nr && all_holes(bits->bits, first, end);
+	}
+	rcu_read_unlock();
+	return hole;
+}
+
+/**
+ * floop_holes_read() - answer a read of a known hole
+ * @image: the image, in an epoch
+ * @bio: a read that isn't in the map; ended if this returns true
+ *
+ * Context: Process context, in ->submit_bio. Doesn't sleep.
+ * Return: true if all of it is a hole.
+ */
+bool floop_holes_read(struct floop_image *image, struct bio *bio)
+{
+	unsigned long start = 0;
+	bool counted;
+
+	if (!is_hole(image, bio))
+		return false;
+	counted = blk_queue_io_stat(bdev_get_queue(bio->bi_bdev));
+	if (counted)
+		start = bio_start_io_acct(bio);
+	trace_floop_io_hole(image, bio);
+	this_cpu_inc(image->counts->holes);
+	zero_fill_bio(bio);
+	if (counted)
+		bio_end_io_acct(bio, start);
+	bio_endio(bio);
+	return true;
+}

@@ -1,0 +1,88 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: A hole isn't known if a write to it was in flight when the file system
+#   was asked, or has begun since. Breaking the rule that a write takes its
+#   range out of the holes returns zeroes for what was written.
+# modes: side-by-side
+# machines: stable-side-by-side
+# timeout: 400
+# module: debug
+. tests/lib/guard.sh
+load_debug
+programs pattern
+
+# reads_hole MEGABYTES - a read there is answered as one of a hole
+reads_hole() {
+	local before
+	before=$(ios "$dev" holes)
+	dd if="$dev" of=/dev/null bs=4k count=1 skip=$(($1 << 8)) iflag=direct \
+		status=none
+	more_ios "$dev" holes "$before"
+}
+
+# write_to MEGABYTES SEED
+write_to() {
+	pattern write -d -n -q -b 4k -s "$2" -o "$1M" "$dev" 4k
+}
+
+# reads_back MEGABYTES SEED
+reads_back() {
+	pattern check -d -q -b 4k -s "$2" -o "$1M" "$dev" 4k
+}
+
+# begin_sparse - with the fill waiting after its first question
+begin_sparse() {
+	mkimage 16M "$MNT/image" >/dev/null
+	window 20000 FILL
+	dev=$(attach "$MNT/image")
+	wait_until 20 in_window FILL
+}
+
+for fs in ext4 xfs; do
+	begin_fs "$fs"
+
+	# A write between the file system's answer and its use
+	begin_sparse
+	check "$fs: a write after the answer" write_to 5 1
+	window 0
+	wait_until 20 reads_hole 1
+	check "$fs: is read" reads_back 5 1
+	wait_until 20 maps "$dev" 4096
+	check "$fs: and read when it is mapped" reads_back 5 1
+	detach "$dev"
+
+	# A write that is in flight when the file system is asked: its blocks
+	# are unwritten until it ends. What has been asked for then is asked
+	# for again.
+	begin_sparse
+	window 0
+	wait_until 20 reads_hole 1
+	below_takes 0 3000 0
+	write_to 7 2 &
+	writer=$!
+	sleep 0.5
+	window 20000 FILL
+	echo 0 >"/sys/block/${dev#/dev/}/loop/mapping"
+	echo 1 >"/sys/block/${dev#/dev/}/loop/mapping"
+	wait_until 20 in_window FILL
+	wait "$writer"
+	window 0
+	check "$fs: a write that was in flight" reads_back 7 2
+	below_takes 0 0 0
+	detach "$dev"
+
+	# The rule, broken
+	begin_sparse
+	window 0
+	wait_until 20 reads_hole 1
+	window 20000 FILL
+	break_rules HOLES
+	write_to 9 3
+	! reads_back 9 3 >/dev/null 2>&1 ||
+		fail "$fs: HOLES is broken, and the write is read"
+	echo "ok: $fs: HOLES is broken: the write isn't read"
+	break_rules
+	window 0
+	detach "$dev"
+	end_fs
+done
