@@ -116,6 +116,8 @@ pub struct Mapping {
     pub epochs_broken: u64,
     /// I/Os that were mapped.
     pub ios_mapped: u64,
+    /// Reads of holes that were answered at once.
+    pub ios_holes: u64,
     /// I/Os that went through the file system.
     pub ios_file: u64,
     /// The same by cause; empty if the module doesn't tell.
@@ -155,6 +157,8 @@ impl Mapping {
             epochs_begun: number("epochs_begun")?,
             epochs_broken: number("epochs_broken")?,
             ios_mapped: number("ios_mapped")?,
+            // A module of before has none.
+            ios_holes: number("ios_holes").unwrap_or_default(),
             ios_file: number("ios_file")?,
             causes: causes.collect(),
             last_break: Break::parse(line),

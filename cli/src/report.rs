@@ -63,6 +63,7 @@ pub struct Details {
     pub epochs_begun: Option<u64>,
     pub epochs_broken: Option<u64>,
     pub ios_mapped: Option<u64>,
+    pub ios_holes: Option<u64>,
     pub ios_file: Option<u64>,
     pub ios_file_causes: Option<BTreeMap<String, u64>>,
     pub last_break: Option<Break>,
@@ -173,6 +174,7 @@ impl Details {
             epochs_begun: mapping.map(|mapping| mapping.epochs_begun),
             epochs_broken: mapping.map(|mapping| mapping.epochs_broken),
             ios_mapped: mapping.map(|mapping| mapping.ios_mapped),
+            ios_holes: mapping.map(|mapping| mapping.ios_holes),
             ios_file: mapping.map(|mapping| mapping.ios_file),
             ios_file_causes: mapping.map(|mapping| mapping.causes.clone()),
             last_break: mapping.and_then(|mapping| mapping.last_break.clone()),
@@ -314,8 +316,8 @@ fn mapping_lines(attachment: &Attachment) -> Vec<(&'static str, String)> {
     lines.push((
         "I/Os",
         format!(
-            "{} mapped, {} through the file",
-            mapping.ios_mapped, mapping.ios_file
+            "{} mapped, {} of holes, {} through the file",
+            mapping.ios_mapped, mapping.ios_holes, mapping.ios_file
         ),
     ));
     let causes: Vec<String> = mapping

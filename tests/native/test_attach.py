@@ -100,6 +100,7 @@ def test_json_has_the_documented_fields(floop, image):
         "epochs_begun": (int, type(None)),
         "epochs_broken": (int, type(None)),
         "ios_mapped": (int, type(None)),
+        "ios_holes": (int, type(None)),
         "ios_file": (int, type(None)),
         "ios_file_causes": (dict, type(None)),
         "last_break": (dict, type(None)),

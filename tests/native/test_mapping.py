@@ -33,6 +33,7 @@ FIELDS = [
     "epochs_begun",
     "epochs_broken",
     "ios_mapped",
+    "ios_holes",
     "ios_file",
     "ios_file_causes",
     "last_break",
@@ -164,6 +165,7 @@ STAT = {
     "epochs_begun": 2,
     "epochs_broken": 1,
     "ios_mapped": 1200,
+    "ios_holes": 5,
     "ios_file": 34,
 }
 
@@ -183,7 +185,7 @@ def test_words(image, floop, served):
         "mapped:         786432 (768 KiB), 75% of the device, in 3 extents\n"
         "map's memory:   4096 (4 KiB)\n"
         "epochs:         2 begun, 1 broken\n"
-        "I/Os:           1200 mapped, 34 through the file\n"
+        "I/Os:           1200 mapped, 5 of holes, 34 through the file\n"
     ) in run(*via, FLOOP, "status", device).stdout
     assert column(run(*via, FLOOP, "list").stdout, device) == "75%"
     status = json.loads(run(*via, FLOOP, "status", "--json", device).stdout)
@@ -208,7 +210,7 @@ def test_causes(image, floop, served):
     assert (
         "\nepochs:         2 begun, 1 broken\n"
         "last broken:    2025-11-25T02:40:00Z by a b (12)\n"
-        "I/Os:           1200 mapped, 34 through the file\n"
+        "I/Os:           1200 mapped, 5 of holes, 34 through the file\n"
         "by the file:    30 to blocks that aren't mapped, 3 while not mapped, "
         "1 moon\n"
     ) in run(*via, FLOOP, "status", device).stdout
