@@ -88,6 +88,22 @@ for fs in ext4 xfs; do
 	check "$fs: it" pattern check -d -q -b 512 -s 9 -o 66048 "$dev" 512
 	detach "$dev"
 
+	# A large image has larger granules: two blocks each
+	mkimage 12G "$MNT/image" >/dev/null
+	pattern write -q -b 4k -s 4 -o 1028k "$MNT/image" 4k
+	dev=$(attach "$MNT/image")
+	wait_until 30 maps "$dev" 4096
+	wait_until 20 reads_hole 0 4096
+	at=$(((11 << 30) + 4096))
+	check "$fs: a write to half a granule" \
+		pattern write -d -n -q -b 4k -s 5 -o "$at" "$dev" 4k
+	check "$fs: is read" pattern check -d -q -b 4k -s 5 -o "$at" "$dev" 4k
+	dd if="$dev" of="$WORK/read" bs=8k count=1 skip=1M \
+		iflag=direct,skip_bytes status=none
+	check "$fs: half a granule with data" cmp -n 8k -i 0:1M "$WORK/read" \
+		"$MNT/image"
+	detach "$dev"
+
 	for ((i = 0; i < 3; i++)); do
 		mkimage 8M "$MNT/image" >/dev/null
 		dev=$(attach "$MNT/image")

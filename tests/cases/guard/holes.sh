@@ -69,6 +69,8 @@ for fs in ext4 xfs; do
 	window 0
 	check "$fs: a write that was in flight" reads_back 7 2
 	below_takes 0 0 0
+	wait_until 20 reads_hole 1
+	echo "ok: $fs: then holes are known all over the image"
 	detach "$dev"
 
 	# The rule, broken
