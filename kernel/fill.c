@@ -31,6 +31,9 @@
 #define MAX_LOOKS		BIT(15)
 /* How long to wait for the next write after one through the file system. */
 #define WROTE_LINGERS		msecs_to_jiffies(200)
+/* The delay before holes are looked for that writes have kept unknown. */
+#define UNSURE_FIRST		HZ
+#define UNSURE_LAST		(60 * HZ)
 /* The delay before the next attempt after the file system has failed. */
 #define BACKOFF_FIRST		HZ
 #define BACKOFF_LAST		(60 * HZ)
@@ -54,16 +57,13 @@ struct look {
 
 /*
  * What is looked up in the epoch @epoch, before an fsync. The batch ends after
- * MAX_LOOKS, but not before the sector @least. Holes that writes have kept from
- * being known are between @unsure and @unsure_end.
+ * MAX_LOOKS, but not before the sector @least.
  */
 struct batch {
 	struct look look;
 	unsigned long epoch;
 	unsigned int nr;
 	sector_t least;
-	sector_t unsure;
-	sector_t unsure_end;
 	struct found found[BATCH];
 };
 
@@ -191,12 +191,20 @@ static int seek(struct batch *batch, sector_t sector, int whence,
 	return found < 0 ? found : 0;
 }
 
+/* No hole is left unknown, or all of the image will be looked up again. */
+static void forget_unsure(struct floop_fill *fill)
+{
+	fill->unsure = FLOOP_NOWHERE;
+	fill->unsure_end = 0;
+}
+
 /* Reads from @sector to @end find no data, unless a write has begun since. */
 static void add_hole(struct batch *batch, sector_t sector, sector_t end,
 		     bool quiet, unsigned long begun)
 {
 	struct floop_image *image = batch->look.image;
 	struct mutex *lock = &image->guard.map.lock;
+	struct floop_fill *fill = &image->fill;
 
 	end = min(end, file_sectors(image));
 	if (sector >= end)
@@ -205,8 +213,8 @@ static void add_hole(struct batch *batch, sector_t sector, sector_t end,
 	mutex_lock(lock);
 	if (floop_guard_in_epoch(&image->guard, batch->epoch) &&
 	    !(quiet && floop_holes_add(image, sector, end, begun))) {
-		batch->unsure = min(batch->unsure, sector);
-		batch->unsure_end = max(batch->unsure_end, end);
+		fill->unsure = min(fill->unsure, sector);
+		fill->unsure_end = max(fill->unsure_end, end);
 	}
 	mutex_unlock(lock);
 }
@@ -411,8 +419,7 @@ static int make_chunks_durable(struct floop_image *image)
 	return floop_image_make_durable(image);
 }
 
-static int look_up_batch(struct batch *batch, struct floop_todo *todo,
-			 unsigned long *delay)
+static int look_up_batch(struct batch *batch, struct floop_todo *todo)
 {
 	struct floop_fill *fill = &batch->look.image->fill;
 	unsigned long chunk;
@@ -425,22 +432,37 @@ static int look_up_batch(struct batch *batch, struct floop_todo *todo,
 		more = look_up_chunks(batch, todo, chunk);
 		cond_resched();
 	}
-	/* Writes that have to end first may take a while. */
-	if (batch->unsure < batch->unsure_end) {
-		mark_chunks(todo, batch->unsure,
-			    batch->unsure_end - batch->unsure);
-		*delay = batch->nr ? 0 : WROTE_LINGERS;
-	}
 	return batch->nr ? batch_commit(batch, todo) : 0;
 }
 
 /*
- * Continue after @delay, with other work in between; later if the file system
- * has failed or memory is short; not at all if everything is looked up, the map
- * is full, or the epoch has ended. The next epoch starts the fill itself.
+ * When all else is looked up, look again for the holes that writes have kept
+ * unknown, if there is a chance now. The delay grows: each time may be in vain.
+ */
+static void look_again(struct floop_image *image, struct floop_todo *todo)
+{
+	struct floop_fill *fill = &image->fill;
+	unsigned long begun;
+
+	if (fill->unsure >= fill->unsure_end ||
+	    next_chunk(fill, todo) < todo->chunks ||
+	    !floop_holes_look(image, &begun))
+		return;
+	mark_chunks(todo, fill->unsure, fill->unsure_end - fill->unsure);
+	forget_unsure(fill);
+	fill->again = min_t(unsigned long, fill->again * 2, UNSURE_LAST);
+	fill->gap_end = 0;
+	fill->data_end = 0;
+}
+
+/*
+ * Continue at once, with other work in between; after a delay if the file
+ * system has failed or memory is short, or if only unknown holes are left; not
+ * at all if everything is looked up, the map is full, or the epoch has ended.
+ * The next epoch starts the fill itself.
  */
 static void schedule_next(struct floop_image *image, struct floop_todo *todo,
-			  int err, unsigned long delay, unsigned long epoch)
+			  int err, unsigned long epoch)
 {
 	struct floop_fill *fill = &image->fill;
 
@@ -452,7 +474,11 @@ static void schedule_next(struct floop_image *image, struct floop_todo *todo,
 		fill->backoff = clamp_t(unsigned long, fill->backoff * 2,
 					BACKOFF_FIRST, BACKOFF_LAST);
 	if (err || next_chunk(fill, todo) < todo->chunks)
-		floop_background_queue(&fill->work, max(fill->backoff, delay));
+		floop_background_queue(&fill->work, fill->backoff);
+	else if (fill->unsure < fill->unsure_end)
+		floop_background_queue(&fill->work, fill->again);
+	else
+		fill->again = UNSURE_FIRST;
 }
 
 static void fill_work(struct work_struct *work)
@@ -462,7 +488,7 @@ static void fill_work(struct work_struct *work)
 	struct floop_fill *fill = &image->fill;
 	/* floop_fill_stop() waits for us before it takes the bitmap away. */
 	struct floop_todo *todo = rcu_dereference_protected(fill->todo, true);
-	unsigned long epoch = READ_ONCE(image->guard.epoch), delay = 0;
+	unsigned long epoch = READ_ONCE(image->guard.epoch);
 	unsigned int memflags;
 	struct batch *batch;
 	int err = -ENOMEM;
@@ -480,17 +506,16 @@ static void fill_work(struct work_struct *work)
 		batch->look.image = image;
 		batch->epoch = epoch;
 		batch->nr = 0;
-		batch->unsure = FLOOP_NOWHERE;
-		batch->unsure_end = 0;
 		batch->look.looks = 0;
 		/* Not the whole file: fiemap() would count all its extents. */
 		batch->look.guess = 1;
-		err = look_up_batch(batch, todo, &delay);
+		look_again(image, todo);
+		err = look_up_batch(batch, todo);
 		kvfree(batch);
 	}
 	if (!err)
 		err = make_chunks_durable(image);
-	schedule_next(image, todo, err, delay, epoch);
+	schedule_next(image, todo, err, epoch);
 restore:
 	memalloc_noio_restore(memflags);
 }
@@ -587,6 +612,8 @@ int floop_fill_start(struct floop_image *image)
 	fill->backoff = 0;
 	fill->gap_end = 0;
 	fill->data_end = 0;
+	fill->again = UNSURE_FIRST;
+	forget_unsure(fill);
 	rcu_assign_pointer(fill->todo, todo);
 	floop_holes_start(image, sectors);
 	enable_delayed_work(&fill->work);

@@ -36,7 +36,10 @@ struct floop_todo {
  * @gap_end: its end; valid if @wrote is still @seen
  * @data: the start of a range without holes, in sectors
  * @data_end: its end; valid if @wrote is still @seen
- * @seen: @wrote when these were looked up; all five are for @work only
+ * @seen: @wrote when these were looked up
+ * @unsure: the first sector that may be in a hole that writes kept unknown
+ * @unsure_end: the end of the last such hole; 0: there is none
+ * @again: the delay before these are looked for; all eight are for @work only
  * @work: looks blocks up
  */
 struct floop_fill {
@@ -50,6 +53,9 @@ struct floop_fill {
 	sector_t data;
 	sector_t data_end;
 	unsigned long seen;
+	sector_t unsure;
+	sector_t unsure_end;
+	unsigned long again;
 	struct delayed_work work;
 };
 

@@ -10,7 +10,10 @@
  *  - Holes are known for an epoch. They are cleared with the map.
  *  - A write through the file system takes its range out before it begins. The
  *    fill adds a hole only if no write was in flight when it asked, and none
- *    has begun since.
+ *    has begun since. The page cache had no page of the file, either: a write
+ *    may have ended there (xfs does less than a block of a file that shares
+ *    blocks buffered). SEEK_DATA looks at the extents first and at the pages
+ *    afterwards, so it misses what is written back between the two.
  *  - What goes into the map is taken out, as mapped writes don't look here.
  *
  * A hole is known in granules, whole ones only.
@@ -27,6 +30,8 @@
 
 #define MIN_GRANULE_SHIFT	3U		/* 4 KiB */
 #define MAX_GRANULES		BIT(21)		/* 256 KiB of bits */
+/* A longer read goes through the file system: zeroing takes time. */
+#define MAX_READ		(4U << 20)	/* bytes */
 /* How many granules are added without a write being able to begin */
 #define PIECE			4096UL
 
@@ -161,7 +166,8 @@ void floop_holes_clear(struct floop_image *image)
  * @begun: set to the number of writes that have begun
  *
  * Context: Any.
- * Return: false if a write through the file system is in flight.
+ * Return: false if a write through the file system is in flight, or its data
+ * may be in the page cache only.
  */
 bool floop_holes_look(struct floop_image *image, unsigned long *begun)
 {
@@ -170,7 +176,9 @@ bool floop_holes_look(struct floop_image *image, unsigned long *begun)
 	unsigned long ended = atomic_long_read_acquire(&holes->ended);
 
 	*begun = READ_ONCE(holes->begun);
-	return *begun == ended;
+	/* Then: a write that has ended has left its pages. */
+	smp_rmb();
+	return *begun == ended && !READ_ONCE(image->file->f_mapping->nrpages);
 }
 
 /**
@@ -230,7 +238,7 @@ void floop_holes_remove(struct floop_image *image, sector_t sector, sector_t nr)
 
 /**
  * floop_holes_write_begin() - before a write through the file system
- * @io: a write or a flush, about to be queued
+ * @io: a write, about to be queued
  *
  * Context: Process context. Doesn't sleep.
  */
@@ -289,14 +297,14 @@ static bool is_hole(struct floop_image *image, struct bio *bio)
  * @bio: a read that isn't in the map; ended if this returns true
  *
  * Context: Process context, in ->submit_bio. Doesn't sleep.
- * Return: true if all of it is a hole.
+ * Return: true if all of it is a hole, and not too long.
  */
 bool floop_holes_read(struct floop_image *image, struct bio *bio)
 {
 	unsigned long start = 0;
 	bool counted;
 
-	if (!is_hole(image, bio))
+	if (bio->bi_iter.bi_size > MAX_READ || !is_hole(image, bio))
 		return false;
 	counted = blk_queue_io_stat(bdev_get_queue(bio->bi_bdev));
 	if (counted)
