@@ -219,14 +219,20 @@ static void add_hole(struct batch *batch, sector_t sector, sector_t end,
 	mutex_unlock(lock);
 }
 
-/* Discard the kept ends of holes and data after a write or a change. */
+/* Discard the kept ends of holes and data. */
+static void forget_seeks(struct floop_fill *fill)
+{
+	fill->gap_end = 0;
+	fill->data_end = 0;
+}
+
+/* The same after a write or a change. */
 static void forget_old_seeks(struct floop_fill *fill)
 {
 	unsigned long wrote = READ_ONCE(fill->wrote);
 
 	if (fill->seen != wrote) {
-		fill->gap_end = 0;
-		fill->data_end = 0;
+		forget_seeks(fill);
 		fill->seen = wrote;
 	}
 	/* The file system finds the writes that are counted so far. */
@@ -374,6 +380,14 @@ static unsigned long next_chunk(struct floop_fill *fill,
 	return chunk;
 }
 
+/* With the map's lock held. What is in the map is no known hole. */
+static int map_range(struct floop_image *image, sector_t sector, sector_t nr,
+		     sector_t disk)
+{
+	floop_holes_remove(image, sector, nr);
+	return floop_map_add(&image->guard.map, sector, nr, disk);
+}
+
 /* Make the batch durable and, if it is still the same epoch, map it. */
 static int batch_commit(struct batch *batch, struct floop_todo *todo)
 {
@@ -393,13 +407,10 @@ static int batch_commit(struct batch *batch, struct floop_todo *todo)
 		mutex_lock(&guard->map.lock);
 		if (!floop_guard_in_epoch(guard, batch->epoch))
 			err = -ESTALE;
-		for (; i < batch->nr && !err; i++) {
-			floop_holes_remove(image, batch->found[i].sector,
-					   batch->found[i].nr);
-			err = floop_map_add(&guard->map, batch->found[i].sector,
-					    batch->found[i].nr,
-					    batch->found[i].disk);
-		}
+		for (; i < batch->nr && !err; i++)
+			err = map_range(image, batch->found[i].sector,
+					batch->found[i].nr,
+					batch->found[i].disk);
 		/* In the epoch: clearing the map makes room again. */
 		if (err == -ENOSPC)
 			WRITE_ONCE(image->fill.full, true);
@@ -451,8 +462,7 @@ static void look_again(struct floop_image *image, struct floop_todo *todo)
 	mark_chunks(todo, fill->unsure, fill->unsure_end - fill->unsure);
 	forget_unsure(fill);
 	fill->again = min_t(unsigned long, fill->again * 2, UNSURE_LAST);
-	fill->gap_end = 0;
-	fill->data_end = 0;
+	forget_seeks(fill);
 }
 
 /*
@@ -560,10 +570,8 @@ bool floop_fill_now(struct floop_image *image, sector_t sector, sector_t nr,
 				   image->ahead.undurable + 1);
 			/* Before the blocks can be found (remap.c). */
 			smp_wmb();
-			floop_holes_remove(image, block << shift,
-					   found << shift);
-			err = floop_map_add(&guard->map, block << shift,
-					    found << shift, disk << shift);
+			err = map_range(image, block << shift, found << shift,
+					disk << shift);
 		}
 		mutex_unlock(&guard->map.lock);
 	}
@@ -610,8 +618,7 @@ int floop_fill_start(struct floop_image *image)
 	fill->near = 0;
 	fill->full = false;
 	fill->backoff = 0;
-	fill->gap_end = 0;
-	fill->data_end = 0;
+	forget_seeks(fill);
 	fill->again = UNSURE_FIRST;
 	forget_unsure(fill);
 	rcu_assign_pointer(fill->todo, todo);

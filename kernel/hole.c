@@ -35,19 +35,24 @@
 /* How many granules are added without a write being able to begin */
 #define PIECE			4096UL
 
+/* The bits from @first to @end that are in the word of @first; goes on. */
+static unsigned long take_mask(unsigned long *first, unsigned long end)
+{
+	unsigned long begin = *first;
+
+	*first = min(end, round_down(begin, BITS_PER_LONG) + BITS_PER_LONG);
+	return GENMASK((*first - 1) % BITS_PER_LONG, begin % BITS_PER_LONG);
+}
+
 /* Readers have no lock, so each word is written at once. */
 static void change_bits(unsigned long *bits, unsigned long first,
 			unsigned long end, bool hole)
 {
 	while (first < end) {
 		unsigned long *word = &bits[BIT_WORD(first)];
-		unsigned long next = min(end, round_down(first, BITS_PER_LONG) +
-					      BITS_PER_LONG);
-		unsigned long mask = GENMASK((next - 1) % BITS_PER_LONG,
-					     first % BITS_PER_LONG);
+		unsigned long mask = take_mask(&first, end);
 
 		WRITE_ONCE(*word, hole ? *word | mask : *word & ~mask);
-		first = next;
 	}
 }
 
@@ -55,14 +60,10 @@ static bool all_holes(const unsigned long *bits, unsigned long first,
 		      unsigned long end)
 {
 	while (first < end) {
-		unsigned long next = min(end, round_down(first, BITS_PER_LONG) +
-					      BITS_PER_LONG);
-		unsigned long mask = GENMASK((next - 1) % BITS_PER_LONG,
-					     first % BITS_PER_LONG);
+		const unsigned long *word = &bits[BIT_WORD(first)];
 
-		if (~READ_ONCE(bits[BIT_WORD(first)]) & mask)
+		if (~READ_ONCE(*word) & take_mask(&first, end))
 			return false;
-		first = next;
 	}
 	return true;
 }

@@ -183,8 +183,7 @@ class Machine:
         kernel_args = [*KERNEL_ARGS, *(() if self.kvm else EMULATED_ARGS)]
         if not self.kvm and not args.icount:
             kernel_args.append(f"tsc_early_khz={tsc_khz()}")
-        if not self.kvm and not args.icount and not args.bench:
-            kernel_args += TEST_ARGS
+            kernel_args += () if args.bench else TEST_ARGS
         if args.kernel == "race":
             # On two emulated CPUs this kernel doesn't survive patching its own
             # code to take the TSC as its clock (7.3.4: an int3 in ktime_get(),

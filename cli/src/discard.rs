@@ -4,11 +4,12 @@
 
 use std::path::Path;
 
+use clap::ValueEnum;
+
 use crate::cli::Discard;
 use crate::device::{Device, Driver};
 use crate::error::{Error, Exit, Result};
 use crate::target::write_setting;
-use clap::ValueEnum;
 
 /// What becomes of a device's discards. A driver without the choice passes
 /// them.

@@ -85,6 +85,17 @@ more_ios() {
 	[ "$(ios "$1" "$2")" -gt "$3" ]
 }
 
+# reads_hole POSITION SIZE - a direct read of $dev is answered as one of a hole,
+# and returns zeroes
+reads_hole() {
+	local before
+	before=$(ios "$dev" holes)
+	dd if="$dev" of="$WORK/read" bs="$2" count=1 skip="$1" \
+		iflag=direct,skip_bytes status=none
+	cmp -n "$2" "$WORK/read" /dev/zero
+	more_ios "$dev" holes "$before"
+}
+
 broken() {
 	loop_stat "$1" epochs_broken
 }

@@ -10,17 +10,6 @@
 programs loopdev devfsx pattern
 seed
 
-# reads_hole POSITION SIZE - a direct read is answered as one of a hole, and
-# returns zeroes
-reads_hole() {
-	local before
-	before=$(ios "$dev" holes)
-	dd if="$dev" of="$WORK/read" bs="$2" count=1 skip="$1" \
-		iflag=direct,skip_bytes status=none
-	cmp -n "$2" "$WORK/read" /dev/zero
-	more_ios "$dev" holes "$before"
-}
-
 # reads_of DEVICE - the number of reads in its statistics
 reads_of() {
 	local name

@@ -11,15 +11,6 @@
 load_debug
 programs pattern
 
-# reads_hole MEGABYTES - a read there is answered as one of a hole
-reads_hole() {
-	local before
-	before=$(ios "$dev" holes)
-	dd if="$dev" of=/dev/null bs=4k count=1 skip=$(($1 << 8)) iflag=direct \
-		status=none
-	more_ios "$dev" holes "$before"
-}
-
 # write_to MEGABYTES SEED
 write_to() {
 	pattern write -d -n -q -b 4k -s "$2" -o "$1M" "$dev" 4k
@@ -45,7 +36,7 @@ for fs in ext4 xfs; do
 	begin_sparse
 	check "$fs: a write after the answer" write_to 5 1
 	window 0
-	wait_until 20 reads_hole 1
+	wait_until 20 reads_hole 1M 4096
 	check "$fs: is read" reads_back 5 1
 	wait_until 20 maps "$dev" 4096
 	check "$fs: and read when it is mapped" reads_back 5 1
@@ -56,7 +47,7 @@ for fs in ext4 xfs; do
 	# for again.
 	begin_sparse
 	window 0
-	wait_until 20 reads_hole 1
+	wait_until 20 reads_hole 1M 4096
 	below_takes 0 3000 0
 	write_to 7 2 &
 	writer=$!
@@ -69,14 +60,14 @@ for fs in ext4 xfs; do
 	window 0
 	check "$fs: a write that was in flight" reads_back 7 2
 	below_takes 0 0 0
-	wait_until 20 reads_hole 1
+	wait_until 20 reads_hole 1M 4096
 	echo "ok: $fs: then holes are known all over the image"
 	detach "$dev"
 
 	# The rule, broken
 	begin_sparse
 	window 0
-	wait_until 20 reads_hole 1
+	wait_until 20 reads_hole 1M 4096
 	window 20000 FILL
 	break_rules HOLES
 	write_to 9 3
