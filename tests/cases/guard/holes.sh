@@ -43,24 +43,25 @@ for fs in ext4 xfs; do
 	detach "$dev"
 
 	# A write that is in flight when the file system is asked: its blocks
-	# are unwritten until it ends. What has been asked for then is asked
-	# for again.
+	# are unwritten until it ends. The fill waits before the first of two
+	# holes, and asks about the second one when the write is on its way.
+	# What has been asked for then is asked for again.
 	begin_sparse
 	window 0
 	wait_until 20 reads_hole 1M 4096
+	window 20000 FILL
+	write_to 3 1
+	wait_until 20 in_window FILL
 	below_takes 0 3000 0
 	write_to 7 2 &
 	writer=$!
-	sleep 0.5
-	window 20000 FILL
-	echo 0 >"/sys/block/${dev#/dev/}/loop/mapping"
-	echo 1 >"/sys/block/${dev#/dev/}/loop/mapping"
-	wait_until 20 in_window FILL
-	wait "$writer"
+	sleep 1
 	window 0
+	wait "$writer"
 	check "$fs: a write that was in flight" reads_back 7 2
 	below_takes 0 0 0
 	wait_until 20 reads_hole 1M 4096
+	wait_until 20 reads_hole 12M 4096
 	echo "ok: $fs: then holes are known all over the image"
 	detach "$dev"
 
