@@ -7,8 +7,9 @@
  * Zeroes may only be written where nobody else writes:
  *
  *  - The chunk covers a hole, as the file system reports it, and nothing else.
- *  - No other I/O of ours that writes there is in flight: each such I/O is in
- *    a list. What comes later is parked until the chunk has ended.
+ *  - No other write of ours there is in flight: each is in a list. What comes
+ *    later is parked until the chunk has ended. A discard leaves zeroes behind,
+ *    as a chunk does; the file system does one after the other.
  *  - Nobody else has the image open to write: a chunk begins in an epoch, and
  *    holds up whoever opens the image to write until it has ended
  *    (floop_guard_ahead_begin()).
@@ -105,7 +106,7 @@ static bool overlap(const struct floop_range *range, sector_t sector,
 }
 
 /**
- * floop_ahead_enter() - a write or a change of the image is about to begin
+ * floop_ahead_enter() - a write is about to begin
  * @io: the I/O; gone if it has to wait for a chunk
  *
  * Context: A worker of the image. Doesn't sleep.

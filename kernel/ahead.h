@@ -24,7 +24,7 @@ struct floop_io;
 #define FLOOP_AHEAD_RUNS	1024
 
 /**
- * struct floop_range - what a write or a discard changes, while it is in flight
+ * struct floop_range - what a write changes, while it is in flight
  * @node: in the image's list
  * @sector: its first sector, in the file
  * @end: the first sector behind it
@@ -58,7 +58,7 @@ struct floop_run {
  * @last_end: where it ends; both are for the writer of the root cgroup only
  * @lock: @ranges, @chunks, @written, and the I/O that waits for a chunk; taken
  *	in interrupts
- * @ranges: writes through the file system, and discards
+ * @ranges: writes through the file system
  * @chunks: writes of data and zeroes
  * @written: chunks that are to be mapped
  * @work: maps them

@@ -80,14 +80,10 @@ void floop_discard(struct floop_io *io)
 		return;
 	}
 
-	if (!floop_ahead_enter(io))
-		return;
 	if (image->is_bdev)
 		err = discard_range(image, mode, pos, bio->bi_iter.bi_size);
 	else
 		err = discard_guarded(image, mode, pos, bio->bi_iter.bi_size);
-
-	floop_ahead_leave(io);
 
 	if (err == -EOPNOTSUPP) {
 		set_bit(ilog2(mode), &image->unsupported);

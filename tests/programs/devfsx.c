@@ -31,6 +31,8 @@
 
 #define MAXIO (256 << 10)
 #define HISTORY 24
+#define BURST 128
+#define BURST_CHANGES 24
 
 enum op {
 	READ_DIRECT, READ_BUFFERED, READ_MAPPED,
@@ -76,6 +78,7 @@ struct past {
 static const char *dev_path, *image_path;
 static uint64_t image_off, dev_size, sector, nr_ops = 1000, seed = 1;
 static int direct_fd = -1, buffered_fd = -1, verbose, no_holes;
+static unsigned int rest_ms;
 static uint8_t *model;
 static struct past past[HISTORY];
 static unsigned int npast;
@@ -240,6 +243,12 @@ static void one(struct rng *r, unsigned int n, uint64_t from, uint64_t size,
 	uint64_t range[2];
 	ssize_t ret = 0;
 	int zero = 0, err;
+
+	if (rest_ms && n % BURST == BURST_CHANGES)
+		usleep(rest_ms * 1000);
+	if (rest_ms && n % BURST >= BURST_CHANGES)
+		while (op >= DISCARD && op <= WRITE_ZEROES)
+			op = choose(r);
 
 	/* Mostly small, at times as long as it gets */
 	len = 1 + below(r, below(r, 4) ? 16 : max);
@@ -431,7 +440,7 @@ int main(int argc, char **argv)
 	int opt, status, ssz, tamper_with = 0;
 	double t0 = seconds();
 
-	while ((opt = getopt(argc, argv, "f:o:n:s:j:tDv")) != -1) {
+	while ((opt = getopt(argc, argv, "f:o:n:s:j:r:tDv")) != -1) {
 		switch (opt) {
 		case 'f':
 			image_path = optarg;
@@ -448,6 +457,9 @@ int main(int argc, char **argv)
 		case 'j':
 			jobs = (unsigned int)atoi(optarg);
 			break;
+		case 'r':
+			rest_ms = (unsigned int)atoi(optarg);
+			break;
 		case 't':
 			tamper_with = 1;
 			break;
@@ -458,7 +470,7 @@ int main(int argc, char **argv)
 			verbose = 1;
 			break;
 		default:
-			die("devfsx [-f IMAGE] [-o IMAGE-OFFSET] [-n OPS] [-s SEED] [-j JOBS] [-t] [-D] [-v] DEVICE");
+			die("devfsx [-f IMAGE] [-o IMAGE-OFFSET] [-n OPS] [-s SEED] [-j JOBS] [-r MS] [-t] [-D] [-v] DEVICE");
 		}
 	}
 	if (optind + 1 != argc || !jobs)

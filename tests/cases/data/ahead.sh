@@ -13,13 +13,19 @@ for fs in ext4 xfs; do
 	begin_fs "$fs"
 	for unit in auto 16384 65536 4194304; do
 		mkimage $((8 << 20)) "$MNT/image" >/dev/null
-		dev=$(attach "$MNT/image")
+		# A write of less than a block is none of a chunk
+		dev=$(attach --block-size 4096 "$MNT/image")
 		allocate "$dev" "$unit"
 		is "$fs $unit: loop/allocate" "$(attr "$dev" loop/allocate)" \
 			"$unit"
 		wait_until 30 mapped "$dev"
-		devfsx -f "$MNT/image" -n "$(more 300)" -j 2 -s "$SEED" "$dev"
+		devfsx -f "$MNT/image" -n "$(more 300)" -j 2 -r 200 -s "$SEED" \
+			"$dev"
 		SEED=$((SEED + 1))
+		[ "$(loop_stat "$dev" zeroed_bytes)" -gt 0 ] ||
+			fail "$fs $unit: no zeroes were written"
+		[ "$(ios "$dev" mapped)" -gt 100 ] ||
+			fail "$fs $unit: next to nothing was mapped"
 		detach "$dev"
 	done
 	rm "$MNT/image"

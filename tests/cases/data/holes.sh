@@ -68,7 +68,7 @@ for fs in ext4 xfs; do
 	detach "$dev"
 
 	# The device begins within a block of the file
-	dev=$(attach --offset 512 --size-limit 4M "$MNT/image")
+	dev=$(attach --offset $(((4 << 20) + 512)) --size-limit 4M "$MNT/image")
 	wait_until 30 mapped "$dev"
 	wait_until 20 reads_hole 65024 4096
 	check "$fs: at an offset" pattern write -d -n -q -b 512 -s 9 -o 66048 \
@@ -97,7 +97,8 @@ for fs in ext4 xfs; do
 		mkimage 8M "$MNT/image" >/dev/null
 		dev=$(attach "$MNT/image")
 		wait_until 30 mapped "$dev"
-		devfsx -f "$MNT/image" -n "$(more 300)" -j 3 -s "$SEED" "$dev"
+		devfsx -f "$MNT/image" -n "$(more 300)" -j 3 -r 200 \
+			-s "$SEED" "$dev"
 		[ "$(ios "$dev" holes)" -gt 0 ] || fail "$fs: no hole was read"
 		detach "$dev"
 		SEED=$((SEED + 1))

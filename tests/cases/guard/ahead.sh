@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: While zeroes are being written around a write to a hole, who opens the
 #   image to write waits until they are written; with O_NONBLOCK the open fails.
-#   Readers don't wait. The zeroes spare what other writes and discards in
-#   flight go to. If a chunk fails, or is written in part, the write is done by
-#   itself. Where nothing can be mapped, one chunk is enough.
+#   Readers don't wait. The zeroes spare what other writes in flight go to. A
+#   discard meanwhile is done, too. If a chunk fails, or is written in part, the
+#   write is done by itself. A chunk is mapped without the fill. Where nothing
+#   can be mapped, one chunk is enough.
 # modes: side-by-side
 # timeout: 400
 # module: debug
@@ -61,7 +62,8 @@ openers() {
 }
 
 # A durable write is none of a chunk: this one hangs when the chunk is made. A
-# discard of what the chunk covers comes later, and waits for it.
+# discard of what the chunk covers comes later. It waits in the file system,
+# which ends all direct I/O before it takes blocks away.
 in_flight() {
 	local first discard
 	sparse 8M
@@ -121,6 +123,22 @@ in_part() {
 	check "$fs: zeroes before it" cmp -n 2068k "$MNT/image" /dev/zero
 }
 
+# A chunk is mapped at once, whatever keeps the fill
+mapped_at_once() {
+	local bytes
+	sparse 8M
+	window 60000 FILL
+	check "$fs: a chunk" \
+		pattern write -d -n -q -b 4k -s 7 -o 1044k "$dev" 4k
+	wait_until 20 in_window FILL
+	bytes=$(loop_stat "$dev" mapped_bytes)
+	check "$fs: another" \
+		pattern write -d -n -q -b 4k -s 8 -o 5140k "$dev" 4k
+	wait_until 20 maps "$dev" $((bytes + 45056))
+	window 0
+	detach "$dev"
+}
+
 # xfs doesn't say where a file's blocks are once it has shared some
 unmappable() {
 	rm "$MNT/image"
@@ -174,6 +192,7 @@ for fs in ext4 xfs; do
 	in_flight
 	frozen
 	in_part
+	mapped_at_once
 	end_fs
 done
 quota

@@ -48,6 +48,13 @@ more_by_file() {
 	[ "$(by_file)" -gt "$1" ]
 }
 
+reads_mapped() {
+	local before
+	before=$(ios "$dev" mapped)
+	dd if="$dev" of=/dev/null bs=4k count=1 iflag=direct status=none
+	more_ios "$dev" mapped "$before"
+}
+
 for fs in ext4 xfs; do
 	begin_fs "$fs"
 	written "$MNT/image" 8M 1
@@ -100,6 +107,8 @@ for fs in ext4 xfs; do
 		file=$(by_file)
 		check "$fs: blkdiscard $zeroes" \
 			blkdiscard -f $zeroes -o 8M -l 64k "$dev"
+		# While blocks change, and a moment after, all goes by the file
+		wait_until 20 reads_mapped
 		reached "$fs: fsync after that" "(WF|F)" sync "$dev"
 		is "$fs: of both through the file system" \
 			"$(($(by_file) - file))" 2

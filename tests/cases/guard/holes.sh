@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # shows: A hole isn't known if a write to it was in flight when the file system
-#   was asked, or has begun since. Breaking the rule that a write takes its
-#   range out of the holes returns zeroes for what was written.
+#   was asked, or has begun since; and only in its epoch. Breaking the rule that
+#   a write takes its range out of the holes returns zeroes for what was
+#   written.
 # modes: side-by-side
 # machines: stable-side-by-side
 # timeout: 400
@@ -21,33 +22,59 @@ reads_back() {
 	pattern check -d -q -b 4k -s "$2" -o "$1M" "$dev" 4k
 }
 
-# begin_sparse - with the fill waiting after its first question
+# begin_sparse MILLISECONDS - with the fill waiting that long after a question,
+# and now after the first one
 begin_sparse() {
 	mkimage 16M "$MNT/image" >/dev/null
-	window 20000 FILL
+	window "$1" FILL
 	dev=$(attach "$MNT/image")
-	wait_until 20 in_window FILL
+	[ "$1" = 0 ] || wait_until 20 in_window FILL
 }
 
 for fs in ext4 xfs; do
 	begin_fs "$fs"
 
-	# A write between the file system's answer and its use
-	begin_sparse
+	# A write between the file system's answer and its use. It is read
+	# before the fill, which waits each time, has mapped it.
+	begin_sparse 3000
 	check "$fs: a write after the answer" write_to 5 1
-	window 0
-	wait_until 20 reads_hole 1M 4096
+	wait_until 20 reads_hole 4M 4096
+	is "$fs: mapped by then" "$(loop_stat "$dev" mapped_bytes)" 0
 	check "$fs: is read" reads_back 5 1
+	window 0
 	wait_until 20 maps "$dev" 4096
 	check "$fs: and read when it is mapped" reads_back 5 1
+	detach "$dev"
+
+	# Data that isn't mapped yet, in the first half of a granule of 8 KiB
+	mkimage 12G "$MNT/image" >/dev/null
+	pattern write -q -b 4k -s 5 -o 1M "$MNT/image" 4k
+	window 3000 FILL
+	dev=$(attach "$MNT/image")
+	wait_until 20 reads_hole 1032k 4096
+	is "$fs: mapped by then" "$(loop_stat "$dev" mapped_bytes)" 0
+	check "$fs: data beside a hole" reads_back 1 5
+	window 0
+	detach "$dev"
+
+	# Others write: what was a hole isn't one in the next epoch
+	begin_sparse 0
+	wait_until 20 reads_hole 9M 4096
+	window 20000 FILL
+	check "$fs: another's write" \
+		pattern write -q -b 4k -s 4 -o 9M "$MNT/image" 4k
+	wait_until 20 mapped "$dev"
+	wait_until 20 in_window FILL
+	check "$fs: is read in the next epoch" reads_back 9 4
+	is "$fs: mapped by then" "$(loop_stat "$dev" mapped_bytes)" 0
+	window 0
 	detach "$dev"
 
 	# A write that is in flight when the file system is asked: its blocks
 	# are unwritten until it ends. The fill waits before the first of two
 	# holes, and asks about the second one when the write is on its way.
 	# What has been asked for then is asked for again.
-	begin_sparse
-	window 0
+	begin_sparse 0
 	wait_until 20 reads_hole 1M 4096
 	window 20000 FILL
 	write_to 3 1
@@ -66,8 +93,7 @@ for fs in ext4 xfs; do
 	detach "$dev"
 
 	# The rule, broken
-	begin_sparse
-	window 0
+	begin_sparse 0
 	wait_until 20 reads_hole 1M 4096
 	window 20000 FILL
 	break_rules HOLES

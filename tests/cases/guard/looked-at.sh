@@ -4,7 +4,9 @@
 #   blocks that were never written, don't keep what is behind them unmapped.
 # modes: side-by-side
 # machines: stable-side-by-side
+# module: debug
 . tests/lib/guard.sh
+load_debug
 programs loopdev pattern
 
 # A piece in the middle of each chunk of 4 MiB.
@@ -23,12 +25,15 @@ for fs in ext4 xfs; do
 	done | xfs_io -r "$MNT/image" >"$WORK/read" &
 	reader=$!
 	sleep 1
+	# The fill waits until the pages are there again
+	window 20000 FILL
 	dev=$(attach --read-only "$MNT/image")
-	wait_until 30 mapped "$dev"
-	sleep 1
-	kill "$reader" || true
-	wait "$reader" || true
+	wait_until 30 in_window FILL
+	sleep 0.5
+	window 0
 	wait_mapped "$dev" "$pieces"
+	kill "$reader" || fail "$fs: the reader ended before"
+	wait "$reader" || true
 	is "$fs: bytes mapped" "$(loop_stat "$dev" mapped_bytes)" \
 		$((pieces << 20))
 	detach "$dev"
