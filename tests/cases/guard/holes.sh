@@ -44,6 +44,8 @@ for fs in ext4 xfs; do
 	window 0
 	wait_until 20 maps "$dev" 4096
 	check "$fs: and read when it is mapped" reads_back 5 1
+	wait_until 20 reads_hole 1M 4096
+	echo "ok: $fs: the rest of the hole is known later"
 	detach "$dev"
 
 	# Data that isn't mapped yet, in the first half of a granule of 8 KiB
