@@ -2,8 +2,8 @@
 """durably.py DEVICE DM-NAME OFFSET fua|flush MARK
 
 Writes 4 KiB twice, 16 KiB apart. The second write is durable when it returns,
-by itself or by an fsync. At once, marks the log of the dm-log-writes device:
-what was not durable then may be a moment later.
+by FUA and nothing else, or by an fsync. At once, marks the log of the
+dm-log-writes device: what was not durable then may be a moment later.
 """
 
 import fcntl
@@ -13,6 +13,8 @@ import struct
 import sys
 import time
 from pathlib import Path
+
+import aio
 
 # include/uapi/linux/dm-ioctl.h
 DM_TARGET_MSG = 0xC138FD0E
@@ -57,7 +59,7 @@ def main() -> None:
     while mapped(device) < before + 16 * BLOCK and time.monotonic() < end:
         pass
     if how == "fua":
-        os.pwritev(fd, [buf], at + 4 * BLOCK, os.RWF_DSYNC)
+        aio.write(fd, buf, at + 4 * BLOCK, [os.RWF_DSYNC])
     else:
         os.pwritev(fd, [buf], at + 4 * BLOCK)
         os.fsync(fd)

@@ -13,6 +13,10 @@ POWER_SH=1
 
 programs loopdev fsyncer logreplay
 
+# Of each log, beside the marks
+points=2
+[ -z "${LONG-}" ] || points=30
+
 # the disk as it was before; and on the second disk: the log, what the run
 # writes, what a look afterwards writes
 power_disks() {

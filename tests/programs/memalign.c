@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * memalign DEVICE: direct I/O from and to memory at every alignment. What the
- * device's queue/dma_alignment allows must work, byte for byte; what it doesn't
- * must be EINVAL and change nothing, or work as well: newer kernels don't check
- * a short I/O that needs no splitting. The device is overwritten.
+ * memalign [-r] DEVICE: direct I/O from and to memory at every alignment. What
+ * the device's queue/dma_alignment allows must work, byte for byte; what it
+ * doesn't must be EINVAL and change nothing, or work as well: newer kernels don't check
+ * a short I/O that needs no splitting. The device is overwritten; with -r it is
+ * only read.
  */
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -39,14 +40,18 @@ int main(int argc, char **argv)
 	};
 	unsigned int i, worked = 0, refused = 0, sector;
 	uint8_t *ours, *theirs;
+	const char *path;
+	int only_read;
 	uint64_t mask, pos = 0;
 	int fd, ssz;
 
-	if (argc != 2)
-		die("memalign DEVICE");
-	fd = open(argv[1], O_RDWR | O_DIRECT | O_CLOEXEC);
+	only_read = argc == 3 && !strcmp(argv[1], "-r");
+	if (argc != 2 + only_read)
+		die("memalign [-r] DEVICE");
+	path = argv[1 + only_read];
+	fd = open(path, (only_read ? O_RDONLY : O_RDWR) | O_DIRECT | O_CLOEXEC);
 	if (fd < 0 || ioctl(fd, BLKSSZGET, &ssz))
-		die("%s: %s", argv[1], strerror(errno));
+		die("%s: %s", path, strerror(errno));
 	sector = (unsigned int)ssz;
 	mask = queue_value(fd, "dma_alignment");
 	ours = aligned(256 << 10);
@@ -64,8 +69,10 @@ int main(int argc, char **argv)
 			 * What is there before, by memory as aligned as it gets
 			 */
 			fill_pattern(theirs, pos, n, 1000 + i);
-			if (pwrite(fd, theirs, n, (off_t)pos) != (ssize_t)n)
-				die("aligned write of %zu: %s", n,
+			if (only_read ?
+			    pread(fd, theirs, n, (off_t)pos) != (ssize_t)n :
+			    pwrite(fd, theirs, n, (off_t)pos) != (ssize_t)n)
+				die("aligned I/O of %zu: %s", n,
 				    strerror(errno));
 			memset(ours, 0, n + 8192);
 			r = pread(fd, ours + s, n, (off_t)pos);
@@ -80,6 +87,11 @@ int main(int argc, char **argv)
 			if (may && (ours[s + n] || (s && ours[s - 1])))
 				die("read of %zu into memory %u past a page: wrote outside of it",
 				    n, s);
+			if (only_read) {
+				worked += may;
+				refused += !may;
+				continue;
+			}
 			memset(ours, 0x11 * (i + 1), n + 8192);
 			w = pwrite(fd, ours + s, n, (off_t)pos);
 			may = ok || w >= 0;
@@ -103,7 +115,7 @@ int main(int argc, char **argv)
 	 * A sector in pieces: newer kernels take it, older ones refuse it;
 	 * wrong data is never right
 	 */
-	for (i = sector / 8; i < sector; i += sector / 8) {
+	for (i = sector / 8; i < sector && !only_read; i += sector / 8) {
 		struct iovec iov[3] = {
 			{ ours, i },
 			{ ours + 8192, sector - i },

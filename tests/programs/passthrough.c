@@ -2,12 +2,14 @@
 /*
  * A FUSE file system of one file, "image", that is another file.
  *
- *   passthrough [-d] [-p] FILE FOLDER
+ *   passthrough [-d] [-p] [-s] FILE FOLDER
  *
  * It serves the file until the folder is unmounted.
  * -d: every open is with FOPEN_DIRECT_IO, which keeps the kernel's page cache
  * out of it. -p: the kernel reads and writes the file by itself, past us
- * (FUSE_PASSTHROUGH).
+ * (FUSE_PASSTHROUGH). -s: a read of more than 4 KiB is answered with 4 KiB.
+ * With -d the kernel hands that on. (A short answer to an asynchronous write is
+ * EIO: fuse_get_res_by_io().)
  */
 #define FUSE_USE_VERSION FUSE_MAKE_VERSION(3, 17)
 #include <fcntl.h>
@@ -17,10 +19,11 @@
 #include "common.h"
 
 #define IMAGE	2	/* its inode; FUSE_ROOT_ID is the folder */
+#define SHORT	4096
 #define TIMEOUT	1.0	/* seconds that the kernel may count on what we say */
 
 static int file, backing;
-static bool direct, passthrough;
+static bool direct, passthrough, in_part;
 
 static void attributes(fuse_ino_t ino, struct stat *st)
 {
@@ -100,6 +103,8 @@ static void do_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t pos,
 	(void)fi;
 	if (passthrough)
 		die("a read that should have passed through");
+	if (in_part && size > SHORT)
+		buf.buf[0].size = SHORT;
 	buf.buf[0].flags = FUSE_BUF_IS_FD | FUSE_BUF_FD_SEEK;
 	buf.buf[0].fd = file;
 	buf.buf[0].pos = pos;
@@ -158,7 +163,7 @@ int main(int argc, char **argv)
 	struct fuse_session *session;
 	int opt;
 
-	while ((opt = getopt(argc, argv, "dp")) != -1) {
+	while ((opt = getopt(argc, argv, "dps")) != -1) {
 		switch (opt) {
 		case 'd':
 			direct = true;
@@ -166,12 +171,15 @@ int main(int argc, char **argv)
 		case 'p':
 			passthrough = true;
 			break;
+		case 's':
+			in_part = true;
+			break;
 		default:
-			die("usage: passthrough [-d] [-p] FILE FOLDER");
+			die("usage: passthrough [-d] [-p] [-s] FILE FOLDER");
 		}
 	}
 	if (argc - optind != 2)
-		die("usage: passthrough [-d] [-p] FILE FOLDER");
+		die("usage: passthrough [-d] [-p] [-s] FILE FOLDER");
 	file = open(argv[optind], O_RDWR | O_CLOEXEC);
 	if (file < 0)
 		die("%s: %s", argv[optind], strerror(errno));

@@ -112,5 +112,36 @@ is "over quota: exit status" "$status" 3
 matches "over quota: direct writes" "$out" "ENOSPC write *"
 check "over quota: what was written is right" \
 	pattern check -d -b 4k -s 15 "$dev" "$(acknowledged "$out")"
+check "over quota: a larger one" \
+	xfs_quota -x -c "limit bhard=60m 1000" "$WORK/quota"
+check "over quota: with space again, writes work" \
+	pattern write -d -s 16 -o 40M "$dev" 4M
+check "over quota: the image is right" pattern check -s 16 -o 40M "$image" 4M
+
+# A file system above
+make_fs ext4 "$dev" -O ^has_journal -E nodiscard,lazy_itable_init=0
+mount "$dev" "$WORK/above"
+check "over quota: a file above" pattern write -s 17 "$WORK/above/old" 2M
+touch "$WORK/above/new"
+sync
+check "over quota: no more" xfs_quota -x -c \
+	"limit bhard=$(($(du -k "$image" | cut -f 1) + 4096))k 1000" \
+	"$WORK/quota"
+status=0
+out=$(pattern write -s 18 "$WORK/above/new" 40M) || status=$?
+is "over quota: exit status above" "$status" 3
+matches "over quota: writes above" "$out" "@(ENOSPC|EIO) *"
+check "over quota: a larger one" \
+	xfs_quota -x -c "limit bhard=0 1000" "$WORK/quota"
+check "over quota: with space again, a file above" \
+	pattern write -s 19 "$WORK/above/again" 4M
+unmount "$WORK/above"
+check "over quota: the file system above is clean" fsck.ext4 -fn "$dev"
+mount "$dev" "$WORK/above"
+check "over quota: the older file is right" \
+	pattern check -s 17 "$WORK/above/old" 2M
+check "over quota: the newer file is right" \
+	pattern check -s 19 "$WORK/above/again" 4M
+unmount "$WORK/above"
 loopdev detach "$dev"
 unmount "$WORK/quota"

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: Pages that the device's own page cache writes back are merged into
 #   large writes to the image. Each lands where it belongs, and nothing lands
-#   between pages that aren't adjacent. If the disk fails one of them, the
-#   others are still written.
+#   between pages that aren't adjacent. A write with FUA stays one by itself. If
+#   the disk fails one of them, the others are still written.
 # modes: side-by-side
 . tests/lib/case.sh
 programs loopdev pattern
@@ -63,6 +63,19 @@ for how in direct buffered; do
 	drop_caches
 	check "$how: the others are as they were" cmp "$WORK/model" "$MNT/image"
 done
+
+# Every second one with FUA, in one submission: the disk gets each of these
+dev=$(loop_attach direct "$MNT/image")
+echo >"$tracing/trace"
+echo 1 >"$tracing/events/block/block_rq_issue/enable"
+check "with FUA and without" python3 tests/lib/aio.py "$dev" A 16
+echo 0 >"$tracing/events/block/block_rq_issue/enable"
+n=$(grep -cE "block_rq_issue: [0-9]+,[0-9]+ WF" "$tracing/trace" || true)
+[ "$n" -ge 8 ] || fail "of 8 writes with FUA the disk got $n"
+echo "ok: with FUA and without: the disk got $n with FUA"
+loopdev detach "$dev"
+check "with FUA and without: all are there" \
+	cmp -n 64K "$MNT/image" <(head -c 64K /dev/zero | tr '\0' A)
 unmount "$MNT"
 
 # A disk of 2 MiB with a bad page in the middle

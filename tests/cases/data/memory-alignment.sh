@@ -45,4 +45,5 @@ is "ext4: memory" "$(attr "$dev" queue/dma_alignment)" 511
 check "vfat in its place" loopdev change "$dev" "$MNT/image"
 is "vfat in its place: memory" "$(attr "$dev" queue/dma_alignment)" 4095
 check "vfat in its place: it holds the same" cmp "$dev" "$MNT_EXT4/image"
+check "vfat in its place: reads into any memory" memalign -r "$dev"
 loopdev detach "$dev"

@@ -1,13 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: An I/O that the file system does one block at a time completes as a
-#   whole, each block where it belongs, with other I/O between them. A worker
-#   that leaves its lane with I/O in it is woken again.
+#   whole, each block where it belongs, with other I/O between them. So does a
+#   read that a FUSE server answers short. On a full tmpfs, what fits is written.
+#   A worker that leaves its lane with I/O in it is woken again.
 # modes: side-by-side
 # machines: stable-side-by-side
 # module: debug
 . tests/lib/case.sh
-programs loopdev pattern ackio
+programs loopdev pattern ackio passthrough
 seed
 
 load_debug
@@ -62,3 +63,37 @@ for fs in ext4 xfs; do
 	done
 	unmount "$MNT"
 done
+
+# A FUSE server whose reads have 4 KiB at most
+on_disk ext4
+mkimage 8M "$MNT/image" >/dev/null
+mkdir "$WORK/fuse"
+passthrough -d -s "$MNT/image" "$WORK/fuse" &
+later unmount "$WORK/fuse"
+wait_until 20 mountpoint -q "$WORK/fuse"
+for how in direct buffered; do
+	dev=$(loop_attach "$how" "$WORK/fuse/image")
+	check "FUSE, $how: writes" pattern write -q -d -b 60k -s 5 "$dev" 4M
+	check "FUSE, $how: by the page cache" \
+		pattern write -q -s 6 -o 4M "$dev" 4M
+	check "FUSE, $how: reads" pattern check -q -d -b 256k -s 5 "$dev" 4M
+	loopdev detach "$dev"
+	check "FUSE, $how: the file" pattern check -q -s 5 "$MNT/image" 4M
+	check "FUSE, $how: the file" pattern check -q -s 6 -o 4M "$MNT/image" 4M
+	dd if=/dev/zero of="$MNT/image" bs=1M count=8 conv=notrunc status=none
+done
+
+# A write is done up to where the file system is full
+mkdir "$WORK/tmpfs"
+mount_at tmpfs "$WORK/tmpfs" -t tmpfs -o size=5000k
+mkimage 8M "$WORK/tmpfs/image" >/dev/null
+dev=$(attach "$WORK/tmpfs/image")
+status=0
+out=$(pattern write -d -b 64k -s 7 "$dev" 8M) || status=$?
+is "tmpfs: exit status when it is full" "$status" 3
+matches "tmpfs: when it is full" "$out" "ENOSPC write *"
+upto=${out##* }
+[ "$upto" -ge $((4 << 20)) ] || fail "tmpfs: $upto bytes fit"
+check "tmpfs: what was written is there" \
+	pattern check -d -b 4k -s 7 "$dev" "$upto"
+loopdev detach "$dev"

@@ -24,9 +24,9 @@ carve "$(the_disk 1)" below 0 700
 without_udev
 
 # reached WHAT PATTERN COMMAND... - the disk got requests like that (F: flush,
-# WF: with FUA) meanwhile
+# WF: with FUA) meanwhile, $n
 reached() {
-	local what=$1 pattern=$2 n
+	local what=$1 pattern=$2
 	shift 2
 	echo 0 >"$tracing/trace"
 	echo 1 >"$tracing/events/block/block_rq_issue/enable"
@@ -65,8 +65,9 @@ for fs in ext4 xfs; do
 	pattern write -d -q -s 2 "$dev" 1M
 	file=$(by_file)
 	reached "$fs: fsync" "F" pattern write -d -q -s 2 "$dev" 1M
-	reached "$fs: O_DSYNC" "(WF|F)" pattern write -d -a -n -q -b 64k \
+	reached "$fs: O_DSYNC" "WF" pattern write -d -a -n -q -b 64k \
 		-s 3 "$dev" 1M
+	[ "$n" -ge 16 ] || fail "$fs: of 16 writes with FUA, $n had it"
 	reached "$fs: of the page cache" "F" pattern write -q -s 4 "$dev" 1M
 	is "$fs: of that through the file system" \
 		"$(($(by_file) - file))" 0

@@ -17,7 +17,7 @@ write_holes() {
 	done
 }
 
-extents=20000
+extents=16000
 begin_tracing
 modprobe xfs
 count_calls xfs_file_llseek

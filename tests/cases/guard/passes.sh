@@ -91,6 +91,9 @@ for fs in ext4 xfs; do
 	same "$fs: with a write hint" "hint=4 "
 	traced --rw=randwrite --sync=dsync
 	same "$fs: with FUA"
+	# REQ_FUA is 1 << 17; a flush follows each
+	is "$fs: of those with FUA" "$(grep -c \
+		"opf=0x[0-9a-f]*[2367abef][0-9a-f]\{4\} " "$WORK/disk")" 8
 	traced --rw=randread --ioengine=io_uring --nowait=1
 	same "$fs: that may not wait"
 

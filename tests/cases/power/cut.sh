@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: After a power cut at any flush, FUA write or mark, the file systems
-#   below and above are clean, and everything that was fsynced above is there.
+# shows: After a power cut at each mark, and at some of the flushes and FUA
+#   writes, the file systems below and above are clean, and everything that was
+#   fsynced above is there.
 # modes: side-by-side
 # machines: stable-side-by-side
 # disks: nvme:1G nvme:3G
@@ -17,7 +18,7 @@ for ((n = 0; n < $(more 1); n++)); do
 	for stack in $stacks; do
 		IFS=: read -r below how above <<<"$stack"
 		power_run "$below" "$above" "$how" 4 $((SEED + n))
-		power_check "$below" "$above" "$how" $((SEED + n)) 2
+		power_check "$below" "$above" "$how" $((SEED + n)) $points
 		[ "$bad" = 0 ] ||
 			fail "$stack, seed $((SEED + n)): $bad points are wrong"
 	done
