@@ -10,6 +10,7 @@ from . import (
     apps,
     cost,
     fill,
+    holes,
     levels,
     many,
     pressure,
@@ -21,5 +22,9 @@ from . import (
 MODULES = (levels, throughput, sparse, stacks, pressure, fill, many, apps)
 SECTIONS = {
     section.name: section
-    for section in (*cost.SECTIONS, *(module.SECTION for module in MODULES))
+    for section in (
+        *cost.SECTIONS,
+        *holes.SECTIONS,
+        *(module.SECTION for module in MODULES),
+    )
 }

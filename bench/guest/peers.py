@@ -26,11 +26,16 @@ LOOP_CONFIG = struct.Struct(
 )  # fd, block size, lo_flags, the rest 0
 
 
+HOLES = ("holes", "holes-ext4")
+THIN_META = 65536  # sectors
+
+
 class Peer:
     """One of them: attach() gives a device's path, detach() takes it back."""
 
     has_image = True
     light = False  # little more than the disk's own cost
+    only = ()  # the sections that it takes part in; all
 
     def __init__(self, name, title, how):
         self.name, self.title, self.how = name, title, how
@@ -107,6 +112,48 @@ class Linear(Peer):
         run("dmsetup", "remove", "--retry", os.path.basename(device))
 
 
+class Thin(Peer):
+    """A new thin device in a new pool, over the spare disk."""
+
+    has_image = False
+    only = HOLES
+
+    def __init__(self, name, title, how, block):
+        super().__init__(name, title, how)
+        self.block = block
+
+    def unusable(self):
+        return missing("dmsetup")
+
+    def attach(self, image, spare):
+        sectors = int(run("blockdev", "--getsz", spare))
+        parts = {
+            "bench-meta": (0, THIN_META),
+            "bench-data": (THIN_META, sectors - THIN_META),
+        }
+        for name, (start, size) in parts.items():
+            table = f"0 {size} linear {spare} {start}"
+            run("dmsetup", "create", name, "--table", table)
+        # A pool whose metadata begins with zeroes is a new one.
+        with open("/dev/mapper/bench-meta", "r+b", buffering=0) as meta:
+            meta.write(bytes(4096))
+            os.fsync(meta.fileno())
+        pool = (
+            f"0 {sectors - THIN_META} thin-pool /dev/mapper/bench-meta"
+            f" /dev/mapper/bench-data {self.block >> 9} 0"
+        )
+        run("dmsetup", "create", "bench-pool", "--table", pool)
+        run("dmsetup", "message", "bench-pool", "0", "create_thin 0")
+        size = os.stat(image).st_size >> 9
+        thin = f"0 {size} thin /dev/mapper/bench-pool 0"
+        run("dmsetup", "create", "bench", "--table", thin)
+        return "/dev/mapper/bench"
+
+    def detach(self, device):
+        for name in ("bench", "bench-pool", "bench-data", "bench-meta"):
+            run("dmsetup", "remove", "--retry", name)
+
+
 class Loop(Peer):
     """The in-tree driver or floop, by the same ioctls."""
 
@@ -114,6 +161,7 @@ class Loop(Peer):
         super().__init__(name, title, how)
         self.driver, self.direct, self.mapped = driver, direct, mapped
         self.light = mapped
+        self.allocate = ""
 
     def unusable(self):
         control = f"/dev/{self.driver}-control"
@@ -148,6 +196,8 @@ class Loop(Peer):
             )
         if self.driver == "floop":
             write(f"{folder(device)}/mapping", int(self.mapped))
+        if self.allocate:
+            write(f"{folder(device)}/allocate", self.allocate)
         return device
 
     def wait_until_ready(self, device, image):
@@ -158,6 +208,16 @@ class Loop(Peer):
         fd = os.open(device, os.O_RDWR)
         fcntl.ioctl(fd, LOOP_CLR_FD)
         os.close(fd)
+
+
+class Ahead(Loop):
+    """floop, allocating ahead."""
+
+    only = HOLES
+
+    def __init__(self, name, title, how, allocate):
+        super().__init__(name, title, how, "floop", mapped=True)
+        self.allocate = allocate
 
 
 def folder(device):
@@ -252,6 +312,8 @@ class Ublk(Peer):
 
 
 class Nbd(Peer):
+    format = "raw"
+
     def unusable(self):
         if reason := missing("qemu-nbd"):
             return reason
@@ -267,7 +329,7 @@ class Nbd(Peer):
         )
         device = f"/dev/{os.path.basename(next(free))}"
         options = [
-            "--format=raw",
+            f"--format={self.format}",
             "--cache=none",
             "--aio=io_uring",
             "--discard=unmap",
@@ -304,6 +366,23 @@ class Nbd(Peer):
                 return
             time.sleep(0.1)
         raise Failed(f"qemu-nbd doesn't let go of {device}")
+
+
+class Qcow2(Nbd):
+    """A new image beside the one that is asked for."""
+
+    format = "qcow2"
+    only = HOLES
+
+    def attach(self, image, spare):
+        size = os.stat(image).st_size
+        self.image = f"{image}.qcow2"
+        run("qemu-img", "create", "-q", "-f", "qcow2", self.image, size)
+        return super().attach(self.image, spare)
+
+    def detach(self, device):
+        super().detach(device)
+        os.unlink(self.image)
 
 
 LOOP_HOW = (
@@ -346,6 +425,18 @@ ALL = [
         "floop",
         direct=False,
     ),
+    Ahead(
+        "floop-ahead",
+        "floop, allocating ahead",
+        f"{LOOP_HOW}; LO_FLAGS_DIRECT_IO; `allocate` auto",
+        "auto",
+    ),
+    Ahead(
+        "floop-ahead-64k",
+        "floop, allocating 64 KiB",
+        f"{LOOP_HOW}; LO_FLAGS_DIRECT_IO; `allocate` 65536",
+        "65536",
+    ),
     Loop(
         "loop-direct", "loop, direct", f"{LOOP_HOW}; LO_FLAGS_DIRECT_IO", "loop"
     ),
@@ -369,6 +460,24 @@ ALL = [
         "`qemu-nbd --connect --cache=none --aio=io_uring --discard=unmap`,"
         " no scheduler; a Unix socket to a server on the same machine",
     ),
+    Qcow2(
+        "qcow2",
+        "qcow2 (qemu-nbd)",
+        "the same with `--format=qcow2`, an image that is new each time",
+    ),
+    Thin(
+        "dm-thin-64k",
+        "dm-thin, 64 KiB",
+        "a new thin device in a new pool of blocks of 64 KiB, zeroing on,"
+        " over *the disk itself*",
+        64 << 10,
+    ),
+    Thin(
+        "dm-thin-1m",
+        "dm-thin, 1 MiB",
+        "the same with blocks of 1 MiB",
+        1 << 20,
+    ),
 ]
 
 
@@ -377,7 +486,12 @@ NAMED = {peer.name: peer for peer in ALL}
 
 def load_drivers():
     """The peers' modules, where the kernel has them."""
-    for module in (["loop"], ["ublk_drv"], ["nbd", "nbds_max=16"]):
+    for module in (
+        ["loop"],
+        ["dm_thin_pool"],
+        ["ublk_drv"],
+        ["nbd", "nbds_max=16"],
+    ):
         subprocess.run(
             ["modprobe", *module], check=False, stderr=subprocess.DEVNULL
         )

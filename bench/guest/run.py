@@ -19,6 +19,8 @@ class Run:
         ]
         for peer in self.peers:
             reason = section.absent.get(peer.name)
+            if peer.only and section.name not in peer.only:
+                reason = ""
             if reason is None:
                 reason = peer.unusable() or None
             if reason is not None:

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What it costs to write where nothing was written: instructions until it is on
+the disk, over RAM disks.
+"""
+
+import os
+import shutil
+import sqlite3
+import time
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+
+from . import cost, fio
+from .places import (
+    MIB,
+    make_fs,
+    make_sparse,
+    mounted,
+    ram_disks,
+    write_all,
+)
+from .section import Measure, Section, Table
+
+SIZE = 64 * MIB
+QUICK_SIZE = 16 * MIB
+# By cell: fio's pattern, its size, and how often each block is written.
+FILLED = {
+    "in sequence, 4k": ("write", 4096, 1),
+    "in sequence, 128k": ("write", 128 << 10, 1),
+    "at random, once": ("randwrite", 4096, 1),
+    "at random, twice": ("randwrite", 4096, 2),
+    "at random, four times": ("randwrite", 4096, 4),
+}
+FS_SIZE = 256 * MIB
+FILES, COMMITS = 300, 200
+TREE = "/tmp/tree"  # in memory
+UPPER = "/mnt/upper"
+WORK = ["mkfs and a tree of files", "SQLite's commits"]
+PER_BLOCK = {"instructions": Measure("instructions per 4 KiB", "less")}
+IN_ALL = {"instructions": Measure("million instructions", "less")}
+
+
+def until_synced(path):
+    """Instructions until what was written is on the disk, all of it."""
+    begun = time.monotonic_ns()
+    fd = os.open(path, os.O_RDWR)
+    os.fsync(fd)
+    os.close(fd)
+    os.sync()
+    return time.monotonic_ns() - begun
+
+
+@contextmanager
+def over_a_hole(peer, image, size, spare):
+    """The peer's device over an image that is one hole."""
+    make_sparse(image, size)
+    try:
+        with peer.attached(image, spare) as path:
+            os.sync()
+            yield path
+    finally:
+        os.unlink(image)
+
+
+def fill(path, size, cell):
+    pattern, block, times = FILLED[cell]
+    job, _ = fio.fio(
+        path,
+        ioengine="io_uring",
+        direct=1,
+        rw=pattern,
+        bs=block,
+        iodepth=1,
+        size=size,
+        loops=times,
+        randrepeat=0,
+        randseed=1,
+    )
+    took = job["write"]["runtime"] * 1_000_000 + until_synced(path)
+    return {"instructions": took / (size * times / 4096)}
+
+
+def make_tree():
+    """Files of all sizes up to 256 KiB, most of them small."""
+    folder = Path(TREE)
+    shutil.rmtree(folder, ignore_errors=True)
+    for number in range(FILES):
+        below = folder / str(number % 20)
+        below.mkdir(parents=True, exist_ok=True)
+        size = 1 << (8 + number * 7 % 11)
+        (below / str(number)).write_bytes(os.urandom(size))
+
+
+def copy_tree(path, kind):
+    begun = time.monotonic_ns()
+    make_fs(kind, path)
+    with mounted(path, UPPER):
+        shutil.copytree(TREE, f"{UPPER}/tree")
+    spent = time.monotonic_ns() - begun
+    return {"instructions": (spent + until_synced(path)) / 1e6}
+
+
+def commit(path, kind):
+    make_fs(kind, path)
+    with mounted(path, UPPER):
+        begun = time.monotonic_ns()
+        with closing(sqlite3.connect(f"{UPPER}/new.db")) as db:
+            db.execute("pragma synchronous=full")
+            db.execute("create table t (id integer primary key, data blob)")
+            for _ in range(COMMITS):
+                db.execute("insert into t (data) values (randomblob(400))")
+                db.commit()
+        spent = time.monotonic_ns() - begun
+    return {"instructions": (spent + until_synced(path)) / 1e6}
+
+
+def measure_on(bench, kind):
+    size = QUICK_SIZE if bench.quick else SIZE
+    disk, spare = ram_disks(2, 1024 * MIB)
+    write_all(spare, FS_SIZE)
+    make_fs(kind, disk)
+    make_tree()
+    with mounted(disk, "/mnt/lower") as folder:
+        image = f"{folder}/image"
+        # What runs for the first time is translated by the emulator, and read
+        # from the guest's disk.
+        for _ in range(2):
+            make_sparse(image, MIB)
+            fill(image, MIB, "in sequence, 4k")
+        for number in range(bench.rounds):
+            for peer in bench.taking_part():
+                with bench.trying(peer):
+                    for cell in FILLED:
+                        with over_a_hole(peer, image, size, spare) as path:
+                            values = fill(path, size, cell)
+                        bench.result("filled", cell, peer, number, values)
+                    if peer.name == "file":
+                        continue
+                    for cell, work in zip(
+                        WORK, (copy_tree, commit), strict=True
+                    ):
+                        with over_a_hole(peer, image, FS_SIZE, spare) as path:
+                            values = work(path, kind)
+                        bench.result("work", cell, peer, number, values)
+
+
+def section(name, kind):
+    return Section(
+        name=name,
+        title=f"Cost: writing to holes, the image on {kind}",
+        text=(
+            "The machine of the cost sections: instructions, not time. The"
+            " image is one hole when it is attached. *Filled*: fio (io_uring,"
+            f" direct, a depth of 1) writes {SIZE // MIB} MiB of it, in"
+            " sequence or in random order, once or several times over; the"
+            " device's fsync and a sync of everything are included. *Work*: a"
+            f" file system of {FS_SIZE // MIB} MiB, {kind} too, is made on the"
+            f" device and {FILES} files are copied into it, most of them"
+            f" small; and {COMMITS} commits to a new SQLite database"
+            " there. *The disk itself*, dm-linear and dm-thin have no image:"
+            " they show what the file system below costs. dm-thin zeroes a new"
+            " block (of 64 KiB or 1 MiB), unless a write covers it."
+        ),
+        emulation=cost.COUNTED,
+        tables={
+            "filled": Table("Filled", list(FILLED), PER_BLOCK),
+            "work": Table("Work", WORK, IN_ALL),
+        },
+        measure=partial(measure_on, kind=kind),
+        icount=True,
+        memory="5G",
+    )
+
+
+SECTIONS = section("holes", "xfs"), section("holes-ext4", "ext4")
