@@ -32,7 +32,7 @@ FILLED = {
     "at random, twice": ("randwrite", 4096, 2),
     "at random, four times": ("randwrite", 4096, 4),
 }
-FS_SIZE = 256 * MIB
+FS_SIZE = 320 * MIB
 FILES, COMMITS = 300, 200
 TREE = "/tmp/tree"  # in memory
 UPPER = "/mnt/upper"
@@ -128,6 +128,8 @@ def measure_on(bench, kind):
         for _ in range(2):
             make_sparse(image, MIB)
             fill(image, MIB, "in sequence, 4k")
+            copy_tree(spare, kind)
+            commit(spare, kind)
         for number in range(bench.rounds):
             for peer in bench.taking_part():
                 with bench.trying(peer):
