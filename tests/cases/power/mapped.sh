@@ -29,7 +29,7 @@ power_afterwards() {
 	broken=$(loop_stat "$1" epochs_broken)
 	# Documentation/block/stat.rst
 	discards=$(awk '{ print $12 }' "/sys/block/${1#/dev/}/stat")
-	[ "$ALLOCATE" = off ] || [ "$(loop_stat "$1" zeroed_bytes)" -gt 0 ] ||
+	[ "$ALLOCATE" != 64k ] || [ "$(loop_stat "$1" zeroed_bytes)" -gt 0 ] ||
 		fail "nothing was allocated ahead"
 	echo "I/O: $mapped mapped, $file through the file system;" \
 		"$broken epochs broken; $discards discards"
@@ -42,9 +42,9 @@ power_afterwards() {
 
 seed
 power_disks
-units=(auto 64k off)
+units=(64k auto off)
 # Each kernel with one half of it
-below=ext4 above=xfs first=$((SEED % 2))
+below=ext4 above=xfs first=0
 [ "$KERNEL" != lts ] || below=xfs above=ext4 first=2
 for ((n = 0; n < $(more 1); n++)); do
 	ALLOCATE=${units[(first + n) % 3]}
