@@ -183,8 +183,8 @@ def verify(name, defines, fast):
     run(folder, "spin", "-a", *words, str(MODEL))
     run(
         folder,
-        *("cc", "-w", "-O2" if fast else "-O0", "-o", "pan", "pan.c"),
-        *("-DSAFETY", "-DCOLLAPSE", f"-DMEMLIM={MEMORY}"),
+        *("cc", "-w", "-O1" if fast else "-O0", "-o", "pan", "pan.c"),
+        *("-DSAFETY", f"-DMEMLIM={MEMORY}"),
     )
     # -n: without the list of unreached states.
     said = run(folder, "./pan", "-n", "-m20000", "-w22")
