@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: An I/O that the file system does one block at a time completes as a
 #   whole, each block where it belongs, with other I/O between them. So does a
-#   read that a FUSE server answers short. On a full tmpfs, what fits is written.
-#   A worker that leaves its lane with I/O in it is woken again.
+#   read that a FUSE server answers short. What fits on a tmpfs is written. A
+#   worker that leaves its lane with I/O in it is woken again.
 # modes: side-by-side
 # machines: stable-side-by-side
 # module: debug
