@@ -11,8 +11,8 @@ from .places import (
     MIB,
     forget_pages,
     make_fs,
-    make_sparse,
     mounted,
+    over_a_hole,
     ram_disks,
     write_all,
     write_pieces,
@@ -136,26 +136,22 @@ def half_written(peer, image):
     """The peer's device over an image that is sparse, and of which half is
     written, in no order.
     """
-    make_sparse(image, SPARSE_SIZE)
-    try:
-        with peer.attached(image, None) as path:
-            half = {
-                **sparse_options("randwrite", 32),
-                "randseed": 1,
-                "norandommap": 0,
-            }
-            fio.fio(
-                path,
-                ioengine="io_uring",
-                direct=1,
-                number_ios=SPARSE_SIZE // 8192,
-                **half,
-            )
-            os.sync()
-            peer.wait_until_ready(path, image)
-            yield path
-    finally:
-        os.unlink(image)
+    with over_a_hole(peer, image, SPARSE_SIZE) as path:
+        half = {
+            **sparse_options("randwrite", 32),
+            "randseed": 1,
+            "norandommap": 0,
+        }
+        fio.fio(
+            path,
+            ioengine="io_uring",
+            direct=1,
+            number_ios=SPARSE_SIZE // 8192,
+            **half,
+        )
+        os.sync()
+        peer.wait_until_ready(path, image)
+        yield path
 
 
 def sparse_options(pattern, depth, seed=2):

@@ -7,7 +7,7 @@ import os
 import shutil
 import sqlite3
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from .places import (
     make_fs,
     make_sparse,
     mounted,
+    over_a_hole,
     ram_disks,
     write_all,
 )
@@ -36,7 +37,6 @@ FS_SIZE = 320 * MIB
 FILES, COMMITS = 300, 200
 TREE = "/tmp/tree"  # in memory
 UPPER = "/mnt/upper"
-WORK = ["mkfs and a tree of files", "SQLite's commits"]
 PER_BLOCK = {"instructions": Measure("instructions per 4 KiB", "less")}
 IN_ALL = {"instructions": Measure("million instructions", "less")}
 
@@ -49,18 +49,6 @@ def until_synced(path):
     os.close(fd)
     os.sync()
     return time.monotonic_ns() - begun
-
-
-@contextmanager
-def over_a_hole(peer, image, size, spare):
-    """The peer's device over an image that is one hole."""
-    make_sparse(image, size)
-    try:
-        with peer.attached(image, spare) as path:
-            os.sync()
-            yield path
-    finally:
-        os.unlink(image)
 
 
 def fill(path, size, cell):
@@ -115,6 +103,9 @@ def commit(path, kind):
     return {"instructions": (spent + until_synced(path)) / 1e6}
 
 
+WORK = {"mkfs and a tree of files": copy_tree, "SQLite's commits": commit}
+
+
 def measure_on(bench, kind):
     size = QUICK_SIZE if bench.quick else SIZE
     disk, spare = ram_disks(2, 1024 * MIB)
@@ -130,21 +121,23 @@ def measure_on(bench, kind):
             fill(image, MIB, "in sequence, 4k")
             copy_tree(spare, kind)
             commit(spare, kind)
+        cells = [
+            ("filled", cell, size, partial(fill, size=size, cell=cell))
+            for cell in FILLED
+        ] + [
+            ("work", cell, FS_SIZE, partial(work, kind=kind))
+            for cell, work in WORK.items()
+        ]
         for number in range(bench.rounds):
             for peer in bench.taking_part():
                 with bench.trying(peer):
-                    for cell in FILLED:
-                        with over_a_hole(peer, image, size, spare) as path:
-                            values = fill(path, size, cell)
-                        bench.result("filled", cell, peer, number, values)
-                    if peer.name == "file":
-                        continue
-                    for cell, work in zip(
-                        WORK, (copy_tree, commit), strict=True
-                    ):
-                        with over_a_hole(peer, image, FS_SIZE, spare) as path:
-                            values = work(path, kind)
-                        bench.result("work", cell, peer, number, values)
+                    for table, cell, length, work in cells:
+                        if table == "work" and peer.name == "file":
+                            continue
+                        with over_a_hole(peer, image, length, spare) as path:
+                            os.sync()
+                            values = work(path)
+                        bench.result(table, cell, peer, number, values)
 
 
 def section(name, kind):
@@ -167,7 +160,7 @@ def section(name, kind):
         emulation=cost.COUNTED,
         tables={
             "filled": Table("Filled", list(FILLED), PER_BLOCK),
-            "work": Table("Work", WORK, IN_ALL),
+            "work": Table("Work", list(WORK), IN_ALL),
         },
         measure=partial(measure_on, kind=kind),
         icount=True,

@@ -157,11 +157,12 @@ class Thin(Peer):
 class Loop(Peer):
     """The in-tree driver or floop, by the same ioctls."""
 
+    allocate = ""  # what floop allocates ahead, if it is told
+
     def __init__(self, name, title, how, driver, direct=True, mapped=False):
         super().__init__(name, title, how)
         self.driver, self.direct, self.mapped = driver, direct, mapped
         self.light = mapped
-        self.allocate = ""
 
     def unusable(self):
         control = f"/dev/{self.driver}-control"

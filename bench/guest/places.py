@@ -79,6 +79,17 @@ def make_sparse(path, size):
         file.truncate(size)
 
 
+@contextmanager
+def over_a_hole(peer, image, size, spare=None):
+    """The peer's device over an image that is one hole."""
+    make_sparse(image, size)
+    try:
+        with peer.attached(image, spare) as path:
+            yield path
+    finally:
+        os.unlink(image)
+
+
 def forget_pages(*paths):
     """Take these out of the page cache, and nothing else: fio stays there."""
     os.sync()

@@ -5,7 +5,15 @@ every write.
 
 import os
 
-from .places import MIB, make_fs, make_sparse, mounted, nvme_parts, write_all
+from .places import (
+    MIB,
+    make_fs,
+    make_sparse,
+    mounted,
+    nvme_parts,
+    over_a_hole,
+    write_all,
+)
 from .section import EACH_WAY, Section, Table
 from .shell import run
 from .throughput import ENGINES, FILE_SIZE, IMAGE_SIZE, NO_PLACE, timed
@@ -27,10 +35,11 @@ def both_engines(bench, number, cell, peer, make_file, device):
 
 def on_sparse(bench, number, folder, peer, spare):
     image = f"{folder}/sparse"
-    make_sparse(image, IMAGE_SIZE)
-    with bench.trying(peer), peer.attached(image, spare) as device:
+    with (
+        bench.trying(peer),
+        over_a_hole(peer, image, IMAGE_SIZE, spare) as device,
+    ):
         both_engines(bench, number, SPARSE, peer, make_sparse, device)
-    os.unlink(image)
 
 
 def on_clone(bench, number, folder, peer):
