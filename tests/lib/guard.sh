@@ -85,15 +85,19 @@ more_ios() {
 	[ "$(ios "$1" "$2")" -gt "$3" ]
 }
 
-# reads_hole POSITION SIZE - a direct read of $dev is answered as one of a hole,
-# and returns zeroes
-reads_hole() {
+# reads mapped|holes POSITION SIZE - a direct read of $dev, to $WORK/read, takes
+# that path
+reads() {
 	local before
-	before=$(ios "$dev" holes)
-	dd if="$dev" of="$WORK/read" bs="$2" count=1 skip="$1" \
-		iflag=direct,skip_bytes status=none
-	cmp -n "$2" "$WORK/read" /dev/zero
-	more_ios "$dev" holes "$before"
+	before=$(ios "$dev" "$1")
+	dd if="$dev" of="$WORK/read" bs="$3" count=1 skip="$2" \
+		iflag=direct,skip_bytes status=none &&
+		more_ios "$dev" "$1" "$before"
+}
+
+# reads_hole POSITION SIZE - it is answered as one of a hole, with zeroes
+reads_hole() {
+	reads holes "$1" "$2" && cmp -n "$2" "$WORK/read" /dev/zero
 }
 
 broken() {

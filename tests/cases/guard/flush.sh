@@ -23,22 +23,6 @@ echo 1 >"$writes/enable"
 carve "$(the_disk 1)" below 0 700
 without_udev
 
-# reached WHAT PATTERN COMMAND... - the disk got requests like that (F: flush,
-# WF: with FUA) meanwhile, $n
-reached() {
-	local what=$1 pattern=$2
-	shift 2
-	echo 0 >"$tracing/trace"
-	echo 1 >"$tracing/events/block/block_rq_issue/enable"
-	"$@"
-	echo 0 >"$tracing/events/block/block_rq_issue/enable"
-	n=$(grep -cE "block_rq_issue: [0-9]+,[0-9]+ $pattern" \
-		"$tracing/trace" || true)
-	[ "$n" -gt 0 ] ||
-		fail "$what: not on the disk: $(tail -n 5 "$tracing/trace")"
-	echo "ok: $what: $n on the disk"
-}
-
 # by_file - writes, discards and flushes through the file system so far
 by_file() {
 	grep -c floop_io_file: "$tracing/instances/file/trace" || true
@@ -46,13 +30,6 @@ by_file() {
 
 more_by_file() {
 	[ "$(by_file)" -gt "$1" ]
-}
-
-reads_mapped() {
-	local before
-	before=$(ios "$dev" mapped)
-	dd if="$dev" of=/dev/null bs=4k count=1 iflag=direct status=none
-	more_ios "$dev" mapped "$before"
 }
 
 for fs in ext4 xfs; do
@@ -109,7 +86,7 @@ for fs in ext4 xfs; do
 		check "$fs: blkdiscard $zeroes" \
 			blkdiscard -f $zeroes -o 8M -l 64k "$dev"
 		# While blocks change, and a moment after, all goes by the file
-		wait_until 20 reads_mapped
+		wait_until 20 reads mapped 0 4096
 		reached "$fs: fsync after that" "(WF|F)" sync "$dev"
 		is "$fs: of both through the file system" \
 			"$(($(by_file) - file))" 2
