@@ -12,8 +12,10 @@ import os
 import sys
 
 BLOCK = 4096
-# x86-64's numbers
-IO_SETUP, IO_GETEVENTS, IO_SUBMIT = 206, 208, 209
+IO_SETUP, IO_GETEVENTS, IO_SUBMIT = {
+    "x86_64": (206, 208, 209),
+    "i686": (245, 247, 248),
+}[os.uname().machine]
 IOCB_CMD_PWRITE = 1
 
 
@@ -47,9 +49,11 @@ class Event(ctypes.Structure):
     ]
 
 
+libc = ctypes.CDLL(None, use_errno=True)
+
+
 def call(*args: object) -> int:
     """Make a system call."""
-    libc = ctypes.CDLL(None, use_errno=True)
     result = libc.syscall(*args)
     if result < 0:
         raise OSError(ctypes.get_errno(), f"system call {args[0]}")

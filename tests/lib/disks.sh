@@ -132,6 +132,15 @@ mount_at() {
 	later unmount "$where"
 }
 
+# served FILE OPTION... - by our own FUSE server (programs passthrough):
+# $WORK/fuse/image is that file
+served() {
+	mkdir -p "$WORK/fuse"
+	passthrough "${@:2}" "$1" "$WORK/fuse" &
+	later unmount "$WORK/fuse"
+	wait_until 20 mountpoint -q "$WORK/fuse"
+}
+
 # unmount WHERE - if it is mounted; udev and others may use it for a moment
 unmount() {
 	local i

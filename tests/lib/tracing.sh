@@ -35,6 +35,22 @@ calls() {
 	awk '$1 == "calls" { print $2 }' "$tracing/kprobe_profile"
 }
 
+# reached WHAT PATTERN COMMAND... - the disk got requests like that (F: flush,
+# WF: with FUA) meanwhile, $n
+reached() {
+	local what=$1 pattern=$2
+	shift 2
+	echo 0 >"$tracing/trace"
+	echo 1 >"$tracing/events/block/block_rq_issue/enable"
+	"$@"
+	echo 0 >"$tracing/events/block/block_rq_issue/enable"
+	n=$(grep -cE "block_rq_issue: [0-9]+,[0-9]+ $pattern" \
+		"$tracing/trace" || true)
+	[ "$n" -gt 0 ] ||
+		fail "$what: not on the disk: $(tail -n 5 "$tracing/trace")"
+	echo "ok: $what: $n on the disk"
+}
+
 # fua_writes DEVICE - the flushes and FUA writes on the first disk that an
 # O_DSYNC write to it causes, before the flush that the kernel sends after it
 fua_writes() {

@@ -2,9 +2,9 @@
 /*
  * memalign [-r] DEVICE: direct I/O from and to memory at every alignment. What
  * the device's queue/dma_alignment allows must work, byte for byte; what it
- * doesn't must be EINVAL and change nothing, or work as well: newer kernels don't check
- * a short I/O that needs no splitting. The device is overwritten; with -r it is
- * only read.
+ * doesn't must be EINVAL and change nothing, or work as well: newer kernels
+ * don't check a short I/O that needs no splitting. The device is overwritten;
+ * with -r it is only read.
  */
 #include <fcntl.h>
 #include <linux/fs.h>

@@ -18,6 +18,19 @@ acknowledged() {
 	echo "${word[2]}"
 }
 
+# above_is_right WHAT SEED OTHER - the file system on the device is clean, and
+# has its older file and the one that was written when there was space again
+above_is_right() {
+	unmount "$WORK/above"
+	check "$1: the file system above is clean" fsck.ext4 -fn "$dev"
+	mount "$dev" "$WORK/above"
+	check "$1: the older file is right" \
+		pattern check -s "$2" "$WORK/above/old" 2M
+	check "$1: the newer file is right" \
+		pattern check -s "$3" "$WORK/above/again" 4M
+	unmount "$WORK/above"
+}
+
 # Each kernel with one half of the combinations
 hows="ext4:direct xfs:buffered"
 [ "$KERNEL" != lts ] || hows="ext4:buffered xfs:direct"
@@ -84,14 +97,7 @@ for pair in $hows; do
 		pattern check -d -s 11 "$WORK/above/old" 2M
 	check "$fs $how: with space again, a file above" \
 		pattern write -s 14 "$WORK/above/again" 4M
-	unmount "$WORK/above"
-	check "$fs $how: the file system above is clean" fsck.ext4 -fn "$dev"
-	mount "$dev" "$WORK/above"
-	check "$fs $how: the older file is right" \
-		pattern check -s 11 "$WORK/above/old" 2M
-	check "$fs $how: the newer file is right" \
-		pattern check -s 14 "$WORK/above/again" 4M
-	unmount "$WORK/above"
+	above_is_right "$fs $how" 11 14
 	loopdev detach "$dev"
 	rm "$image"
 	unmount "$WORK/$fs"
@@ -135,13 +141,6 @@ check "over quota: a larger one" \
 	xfs_quota -x -c "limit bhard=0 1000" "$WORK/quota"
 check "over quota: with space again, a file above" \
 	pattern write -s 19 "$WORK/above/again" 4M
-unmount "$WORK/above"
-check "over quota: the file system above is clean" fsck.ext4 -fn "$dev"
-mount "$dev" "$WORK/above"
-check "over quota: the older file is right" \
-	pattern check -s 17 "$WORK/above/old" 2M
-check "over quota: the newer file is right" \
-	pattern check -s 19 "$WORK/above/again" 4M
-unmount "$WORK/above"
+above_is_right "over quota" 17 19
 loopdev detach "$dev"
 unmount "$WORK/quota"

@@ -66,13 +66,8 @@ done
 
 # Every second one with FUA, in one submission: the disk gets each of these
 dev=$(loop_attach direct "$MNT/image")
-echo >"$tracing/trace"
-echo 1 >"$tracing/events/block/block_rq_issue/enable"
-check "with FUA and without" python3 tests/lib/aio.py "$dev" A 16
-echo 0 >"$tracing/events/block/block_rq_issue/enable"
-n=$(grep -cE "block_rq_issue: [0-9]+,[0-9]+ WF" "$tracing/trace" || true)
+reached "with FUA and without" "WF" python3 tests/lib/aio.py "$dev" A 16
 [ "$n" -ge 8 ] || fail "of 8 writes with FUA the disk got $n"
-echo "ok: with FUA and without: the disk got $n with FUA"
 loopdev detach "$dev"
 check "with FUA and without: all are there" \
 	cmp -n 64K "$MNT/image" <(head -c 64K /dev/zero | tr '\0' A)

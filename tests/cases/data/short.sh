@@ -67,10 +67,7 @@ done
 # A FUSE server whose reads have 4 KiB at most
 on_disk ext4
 mkimage 8M "$MNT/image" >/dev/null
-mkdir "$WORK/fuse"
-passthrough -d -s "$MNT/image" "$WORK/fuse" &
-later unmount "$WORK/fuse"
-wait_until 20 mountpoint -q "$WORK/fuse"
+served "$MNT/image" -d -s
 for how in direct buffered; do
 	dev=$(loop_attach "$how" "$WORK/fuse/image")
 	check "FUSE, $how: writes" pattern write -q -d -b 60k -s 5 "$dev" 4M

@@ -31,13 +31,6 @@ overlay() {
 	unmount "$MNT"
 }
 
-# served FILE OPTION... - by our own server: $WORK/fuse/image is that file
-served() {
-	passthrough "${@:2}" "$1" "$WORK/fuse" &
-	later unmount "$WORK/fuse"
-	wait_until 20 mountpoint -q "$WORK/fuse"
-}
-
 # fuse_one HOST DISK BELOW OPTION... - it serves one file, which is made before
 fuse_one() {
 	local host=$1 disk=$2 below=$3/one
