@@ -9,7 +9,8 @@
  *  - The chunk covers a hole, as the file system reports it, and nothing else.
  *  - No other write of ours there is in flight: each is in a list. What comes
  *    later is parked until the chunk has ended. A discard leaves zeroes behind,
- *    as a chunk does; the file system does one after the other.
+ *    as a chunk does. ext4 and xfs do one after the other: ->fallocate() waits
+ *    for direct I/O (inode_dio_wait()).
  *  - Nobody else has the image open to write: a chunk begins in an epoch, and
  *    holds up whoever opens the image to write until it has ended
  *    (floop_guard_ahead_begin()).
