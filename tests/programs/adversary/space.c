@@ -86,20 +86,22 @@ static int op_shift(struct adversary *a, int fd)
 }
 
 /*
- * The image's end comes and goes. Whoever has cut it makes it long again,
- * whatever others do to its mode and owner meanwhile.
+ * The image's end comes and goes. Whoever has cut it makes it long again, in
+ * the way that was granted to him: an overlay grants by an older mode what the
+ * image's own name refuses.
  */
-static void make_long(int fd)
+static void make_long(int fd, const char *path)
 {
 	off_t size = (off_t)(place.size + TAIL);
 	int i;
 
 	for (i = 0; i < 2000; i++) {
-		if (!ftruncate(fd, size) || !truncate(image, size))
+		if (!(path ? truncate(path, size) : ftruncate(fd, size)))
 			return;
 		usleep(1000);
 	}
-	fail("the image can't be made long again: %s", strerror(errno));
+	fail("%s can't be made long again: %s", path ? path : "the image",
+	     strerror(errno));
 }
 
 static off_t cut_at(struct adversary *a)
@@ -125,7 +127,7 @@ static int cut(struct adversary *a, int fd, const char *path)
 	err = ret(path ? truncate(path, to) : ftruncate(fd, to));
 	if (!err) {
 		linger(a);
-		make_long(fd);
+		make_long(fd, path);
 	}
 	arena->cuts++;
 	arena->cutting--;
