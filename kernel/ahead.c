@@ -45,6 +45,7 @@
 #include "ahead.h"
 #include "device.h"
 #include "fill.h"
+#include "fs.h"
 #include "guard.h"
 #include "image.h"
 #include "io.h"
@@ -64,8 +65,7 @@
 /* A write as large as that allocates enough by itself. */
 #define LARGE_SECTORS	(SZ_64K >> SECTOR_SHIFT)
 
-/* In percent of the file system below: leave it for others. */
-#define ROOM_LEAST	5
+/* For how long the file system's free space is believed to be as it was */
 #define ROOM_LASTS	HZ
 
 /**
@@ -86,7 +86,9 @@ struct chunk {
 	struct bio_vec vecs[];
 };
 
-unsigned int floop_allocate_default = FLOOP_ALLOCATE_OFF;
+unsigned int floop_allocate_default = FLOOP_ALLOCATE_AUTO;
+/* In percent of the file system below: left for others. */
+unsigned int floop_leave_free = 5;
 static struct page *zeroes;
 static unsigned int zeroes_bytes = PAGE_SIZE;
 
@@ -119,7 +121,7 @@ bool floop_ahead_enter(struct floop_io *io)
 	struct floop_ahead *ahead = &io->image->ahead;
 	struct chunk *chunk;
 
-	if (likely(ahead->allocate == FLOOP_ALLOCATE_OFF) ||
+	if (ahead->allocate == FLOOP_ALLOCATE_OFF ||
 	    io->flags & FLOOP_IO_AHEAD)
 		return true;
 	io->range.sector = first_sector(io);
@@ -150,7 +152,7 @@ void floop_ahead_leave(struct floop_io *io)
 	struct floop_ahead *ahead = &io->image->ahead;
 	unsigned long flags;
 
-	if (likely(!(io->flags & FLOOP_IO_ENTERED)))
+	if (!(io->flags & FLOOP_IO_ENTERED))
 		return;
 	spin_lock_irqsave(&ahead->lock, flags);
 	list_del(&io->range.node);
@@ -234,10 +236,19 @@ static bool has_room(struct floop_image *image)
 	if (time_after(jiffies, ahead->looked_at + ROOM_LASTS)) {
 		ahead->room = !vfs_statfs(&image->file->f_path, &statfs) &&
 			      statfs.f_bavail > div_u64(statfs.f_blocks, 100) *
-						ROOM_LEAST;
+						READ_ONCE(floop_leave_free);
 		ahead->looked_at = jiffies;
 	}
 	return ahead->room;
+}
+
+/* Many an image never has a hole written to: it needs no memory for runs. */
+static bool has_runs(struct floop_ahead *ahead)
+{
+	if (ahead->allocate == FLOOP_ALLOCATE_AUTO && !ahead->runs)
+		ahead->runs = kvcalloc(FLOOP_AHEAD_RUNS, sizeof(*ahead->runs),
+				       GFP_NOWAIT | __GFP_NOWARN);
+	return ahead->allocate != FLOOP_ALLOCATE_AUTO || ahead->runs;
 }
 
 static struct floop_run *run_of(struct floop_ahead *ahead, sector_t sector)
@@ -285,9 +296,11 @@ static void note_run(struct floop_ahead *ahead, sector_t end, unsigned int unit)
 }
 
 /*
- * May a write be part of a chunk? A throttled cgroup would hold up other I/O
- * for as long as its chunk takes, so only the root's writes may. The memory has
- * to be whole pages: no disk has to split the chunk inside a block then.
+ * May a write be part of a chunk? There are chunks in an epoch only, which
+ * floop_guard_ahead_begin() looks at again. A throttled cgroup would hold up
+ * other I/O for as long as its chunk takes, so only the root's writes may. The
+ * memory has to be whole pages: no disk has to split the chunk inside a block
+ * then.
  */
 static bool may_be_part(struct floop_io *io)
 {
@@ -296,6 +309,7 @@ static bool may_be_part(struct floop_io *io)
 	struct iov_iter iter;
 
 	if (bio_op(io->bio) != REQ_OP_WRITE || !image->direct || io->done ||
+	    READ_ONCE(image->guard.state) != FLOOP_GUARD_MAPPED ||
 	    io->flags & (FLOOP_IO_PLAIN | FLOOP_IO_AHEAD) ||
 	    io->bio->bi_opf & (REQ_FUA | REQ_PREFLUSH) ||
 	    bio_sectors(io->bio) >= LARGE_SECTORS ||
@@ -505,7 +519,8 @@ struct floop_io *floop_ahead(struct floop_io *io)
 	struct floop_range range;
 	unsigned int unit;
 
-	if (likely(ahead->allocate == FLOOP_ALLOCATE_OFF) || !may_be_part(io))
+	if (ahead->allocate == FLOOP_ALLOCATE_OFF || !may_be_part(io) ||
+	    !has_runs(ahead))
 		return io;
 	/* Not in the map yet: no hole, and no sign of one. */
 	if (first_sector(io) >= ahead->last &&
@@ -582,23 +597,15 @@ int floop_ahead_describe(unsigned int allocate, char *buf)
  * @image: the image, with no I/O in flight
  * @allocate: FLOOP_ALLOCATE_* or the unit, in bytes
  *
- * Context: Process context. May sleep.
- * Return: 0 or -ENOMEM.
+ * An image that can never be mapped doesn't pay for it.
+ *
+ * Context: Any.
  */
-int floop_ahead_set(struct floop_image *image, unsigned int allocate)
+void floop_ahead_set(struct floop_image *image, unsigned int allocate)
 {
-	struct floop_ahead *ahead = &image->ahead;
-
-	if (image->read_only || image->is_bdev || !image->own_file)
-		return 0;
-	if (allocate == FLOOP_ALLOCATE_AUTO && !ahead->runs) {
-		ahead->runs = kvcalloc(FLOOP_AHEAD_RUNS, sizeof(*ahead->runs),
-				       GFP_KERNEL);
-		if (!ahead->runs)
-			return -ENOMEM;
-	}
-	ahead->allocate = allocate;
-	return 0;
+	if (!image->read_only && image->own_file &&
+	    floop_fs_is_supported(image->file))
+		image->ahead.allocate = allocate;
 }
 
 /**

@@ -53,7 +53,8 @@ struct floop_run {
  * struct floop_ahead - the state of one image
  * @allocate: FLOOP_ALLOCATE_* or the unit, in bytes; changes only while the
  *	queue is frozen
- * @runs: for FLOOP_ALLOCATE_AUTO; used by the writer of the root cgroup only
+ * @runs: for FLOOP_ALLOCATE_AUTO, from the first write that may be to a hole;
+ *	used by the writer of the root cgroup only
  * @last: where the last chunk begins, in sectors of the file
  * @last_end: where it ends; both are for the writer of the root cgroup only
  * @lock: @ranges, @chunks, @written, and the I/O that waits for a chunk; taken
@@ -89,6 +90,7 @@ struct floop_ahead {
 };
 
 extern unsigned int floop_allocate_default;
+extern unsigned int floop_leave_free;
 
 void floop_ahead_init(void);
 void floop_ahead_exit(void);
@@ -96,7 +98,7 @@ void floop_ahead_init_image(struct floop_image *image);
 void floop_ahead_exit_image(struct floop_image *image);
 int floop_ahead_parse(const char *word, unsigned int *allocate);
 int floop_ahead_describe(unsigned int allocate, char *buf);
-int floop_ahead_set(struct floop_image *image, unsigned int allocate);
+void floop_ahead_set(struct floop_image *image, unsigned int allocate);
 struct floop_io *floop_ahead(struct floop_io *io);
 bool floop_ahead_enter(struct floop_io *io);
 void floop_ahead_leave(struct floop_io *io);

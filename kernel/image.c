@@ -369,10 +369,8 @@ struct floop_image *floop_image_open(struct floop_device *dev,
 	floop_direct_learn(file, &image->rules);
 	floop_direct_probe(image);
 	floop_ahead_init_image(image);
+	floop_ahead_set(image, dev->allocate);
 
-	err = floop_ahead_set(image, dev->allocate);
-	if (err)
-		goto err_put;
 	err = floop_bounce_init_image(image);
 	if (err)
 		goto err_put;

@@ -324,22 +324,20 @@ int floop_settings_set_keep(struct floop_device *dev, bool keep)
  * @allocate: FLOOP_ALLOCATE_* or the unit, in bytes
  *
  * Context: Process context, with the device's lock held. Freezes the queue.
- * Return: 0; -ENXIO where the image is gone; -ENOMEM.
+ * Return: 0; -ENXIO where the image is gone.
  */
 int floop_settings_set_allocate(struct floop_device *dev,
 				unsigned int allocate)
 {
 	unsigned int memflags;
-	int err;
 
 	if (!dev->image)
 		return -ENXIO;
 	memflags = floop_direct_freeze(dev->image);
-	err = floop_ahead_set(dev->image, allocate);
+	floop_ahead_set(dev->image, allocate);
 	floop_unfreeze_queue(dev->disk->queue, memflags);
-	if (!err)
-		WRITE_ONCE(dev->allocate, allocate);
-	return err;
+	WRITE_ONCE(dev->allocate, allocate);
+	return 0;
 }
 
 /**

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: With --allocate, given to attach or set, a write to a hole allocates
 #   as much as it says, which is mapped. status says so. Another word is refused
-#   and changes nothing. The module parameter is the default of each attach.
+#   and changes nothing. The module parameter is the default of each attach, auto
+#   unless it is changed. With less free space than leave_free says, nothing is
+#   allocated ahead.
 # modes: side-by-side drop-in
 # machines: stable-side-by-side lts-drop-in
 . tests/lib/cli.sh
@@ -10,8 +12,10 @@
 programs loopdev pattern
 
 parameter=/sys/module/floop/parameters/allocate
-default=$(cat "$parameter")
-later bash -c "echo $default >$parameter"
+leave_free=/sys/module/floop/parameters/leave_free
+is "the default" "$(cat "$parameter")" auto
+is "what is left free" "$(cat "$leave_free")" 5
+later bash -c "echo auto >$parameter; echo 5 >$leave_free"
 
 begin_fs ext4
 mkimage 16M "$MNT/image" >/dev/null
@@ -41,4 +45,20 @@ is "the parameter" "$(cat "$parameter")" 1048576
 dev=$("$FLOOP" attach "$MNT/image")
 is "the next attach" "$(attr "$dev" loop/allocate)" 1048576
 detach "$dev"
+
+for percent in 101 -1; do
+	refused "$percent %" "*nvalid argument*" \
+		bash -c "echo $percent >$leave_free"
+done
+for pair in 100:0 5:61440; do
+	percent=${pair%:*}
+	echo "$percent" >"$leave_free"
+	dev=$("$FLOOP" attach --allocate 64K "$MNT/image")
+	wait_until 30 mapped "$dev"
+	check "a write" pattern write -d -q -b 4k -s 1 -o $((percent * 64))k \
+		"$dev" 4k
+	is "zeroes, with $percent % to be left free" \
+		"$(status "$dev" zeroed)" "${pair#*:}"
+	detach "$dev"
+done
 end_fs
