@@ -85,6 +85,19 @@ test-rt: cli setup
 	machine/rt-kernel.sh
 	@$(VENV)/pytest tests/cases --kernel rt $(ARGS)
 
+# What writes images, with more of it mapped and allocated than `make test` has:
+# there most cases are about the file path, and what is allocated is `auto`.
+## test-ahead: the tests of data with mapping on, at three settings of allocate
+.PHONY: test-ahead
+test-ahead: cli setup
+	@for unit in off 64K auto; do \
+		echo "== allocate=$$unit"; \
+		$(VENV)/pytest tests/cases/data tests/cases/guard \
+			tests/cases/power tests/cases/stress \
+			--parameter mapping=Y --parameter allocate=$$unit \
+			$(ARGS) || failed=1; \
+	done; [ -z "$$failed" ]
+
 ## coverage: list the branches of the I/O paths that no test takes (takes long)
 .PHONY: coverage
 coverage: cli setup

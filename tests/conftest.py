@@ -140,6 +140,13 @@ def pytest_addoption(parser):
         "--vm", default=str(PROJECT / "vm"), help="the test machine's command"
     )
     group.addoption(
+        "--parameter",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a parameter of the module, for all cases: mapping=Y",
+    )
+    group.addoption(
         "--results",
         default=None,
         help="new folder in the project for logs, default build/test/TIME"
@@ -485,6 +492,10 @@ class Machine:
                     "environment": {
                         n: os.environ[n] for n in PASSED_ON if n in os.environ
                     },
+                    "parameters": dict(
+                        word.split("=", 1)
+                        for word in self.config.option.parameter
+                    ),
                     "cases": cases,
                 },
                 indent=1,

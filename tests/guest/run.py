@@ -169,18 +169,19 @@ class Machine:
         self.disks = empty_disks()
         if self.mode == "in-tree":
             self.load()
-        self.map_nothing()
+        # Most cases are about the file path; the others turn mapping on
+        # (map_images).
+        self.wanted = {"mapping": "N", **plan.get("parameters", {})}
+        self.set_parameters()
         self.parameters = self.read_parameters()
         self.mounts = mounts()
         self.devices = self.numbers()
 
-    def map_nothing(self):
-        """Most cases are about the file path; the others turn mapping on
-        (map_images).
-        """
-        mapping = pathlib.Path(f"/sys/module/{self.module}/parameters/mapping")
-        if mapping.exists():  # of ours alone
-            mapping.write_text("N")
+    def set_parameters(self):
+        folder = pathlib.Path(f"/sys/module/{self.module}/parameters")
+        for name, value in self.wanted.items():
+            if (folder / name).exists():  # of ours alone
+                (folder / name).write_text(value)
 
     def module_file(self):
         return f"{self.project}/build/modules/{os.uname().release}/floop.ko"
@@ -291,7 +292,7 @@ class Machine:
         """Loaded, with the parameters and the devices it had at the start."""
         left = self.unload_in_tree()
         control = f"/dev/{self.prefix}-control"
-        self.map_nothing()
+        self.set_parameters()
         if self.read_parameters() != self.parameters or not os.path.exists(
             control
         ):
@@ -304,7 +305,7 @@ class Machine:
                 if os.path.exists(control):
                     break
                 time.sleep(0.1)
-            self.map_nothing()
+            self.set_parameters()
         # Devices added or removed on the way are fine, and put right quietly.
         with loopctl.Control(self.prefix) as c:
             for n in self.numbers() - self.devices:

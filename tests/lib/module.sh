@@ -45,12 +45,13 @@ insert_missing() {
 }
 
 # load_module FILE [PARAMETER=VALUE]... - in place of the loaded one; keeps the
-# parameter mapping
+# parameters mapping and allocate
 load_module() {
-	local mapping
+	local mapping allocate
 	mapping=$(cat "/sys/module/$MODULE/parameters/mapping")
+	allocate=$(cat "/sys/module/$MODULE/parameters/allocate")
 	rmmod "$MODULE"
-	insert "$@"
+	insert "$1" "allocate=$allocate" "${@:2}"
 	set_mapping "$mapping"
 	wait_until 30 test -e "$CTL"
 	udev_settle

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: With --allocate, given to attach or set, a write to a hole allocates
 #   as much as it says, which is mapped. status says so. Another word is refused
-#   and changes nothing. The module parameter is the default of each attach, auto
-#   unless it is changed. With less free space than leave_free says, nothing is
-#   allocated ahead.
+#   and changes nothing. The module parameter is the default of each attach;
+#   unless it is changed, that is auto. With less free space than leave_free
+#   says, nothing is allocated ahead.
 # modes: side-by-side drop-in
 # machines: stable-side-by-side lts-drop-in
 . tests/lib/cli.sh
