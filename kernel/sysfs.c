@@ -6,10 +6,12 @@
  * lock.
  */
 #include <linux/blkdev.h>
+#include <linux/capability.h>
 #include <linux/fs.h>
 #include <linux/string.h>
 #include <linux/string_helpers.h>
 #include <linux/sysfs.h>
+#include <linux/user_namespace.h>
 
 #include "device.h"
 #include "image.h"
@@ -214,6 +216,9 @@ static ssize_t show_ios(struct floop_image *image, char *buf, ssize_t len)
  * A name may have any bytes in it, except a zero. As in /proc/mounts, a
  * backslash is octal; so is all that isn't printable ASCII. (%pE escapes
  * neither backslashes nor all of UTF-8: what is left is in no encoding.)
+ *
+ * Everybody may read the file, in containers and past hidepid= of /proc, so who
+ * the breaker is isn't for everybody.
  */
 static ssize_t show_breaker(struct floop_image *image, char *buf, ssize_t len)
 {
@@ -221,6 +226,10 @@ static ssize_t show_breaker(struct floop_image *image, char *buf, ssize_t len)
 	char name[4 * TASK_COMM_LEN];
 	int size;
 
+	if (!ns_capable_noaudit(&init_user_ns, CAP_SYS_ADMIN)) {
+		breaker.pid = 0;
+		breaker.name[0] = '\0';
+	}
 	size = string_escape_mem(breaker.name,
 				 strnlen(breaker.name, TASK_COMM_LEN), name,
 				 sizeof(name),

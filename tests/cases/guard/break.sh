@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: Every way to open the image breaks the lease, and no opener waits for
 #   it. Writes in flight go on and none is lost. When the opener is gone the
-#   image is mapped again.
+#   image is mapped again. Root is told who it was, and nobody else.
 # modes: side-by-side
 # machines: stable-side-by-side
 # cpus: 2
@@ -51,6 +51,10 @@ for fs in ext4 xfs; do
 	exec 9<"$MNT/image"
 	is "$fs: who broke it" "$(loop_stat "$dev" broken_pid)" $$
 	is "$fs: and its name" "$(loop_stat "$dev" broken_by)" "$(</proc/$$/comm)"
+	stat=/sys/block/${dev#/dev/}/loop/stat
+	is "$fs: what others are told of it" \
+		"$(setpriv --reuid 1000 grep -E "^broken_(pid|by)" "$stat")" \
+		"broken_pid 0"$'\n'"broken_by "
 	at=$(loop_stat "$dev" broken_at)
 	# The kernel's seconds may end some milliseconds after those of date
 	[ "$at" -ge $((before - 1)) ] ||
