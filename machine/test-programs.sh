@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Usage: test-programs.sh [i386]. Build the programs of tests/programs inside
 # the guest root, into build/programs/, or inside the one of 32 bits, into
-# build/i386/programs/. The cases build missing programs themselves, but an
-# emulated machine takes a hundred times as long.
+# build/i386/programs/. A test machine builds what is missing, but emulated it
+# takes a hundred times as long.
 
 . "$(dirname "$0")/machine.sh"
 

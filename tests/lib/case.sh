@@ -6,8 +6,8 @@
 # Given by the runner: $PREFIX (floop or loop: /dev/$PREFIX0), $CTL (the control
 # node), $DRIVER_MODE (side-by-side, drop-in, in-tree), $KERNEL (lts, stable,
 # debug; lts on rt, stable on i386 and built-in), $MODULE (its name: floop, or
-# loop in-tree), $MODULE_FILE (floop.ko), $FLOOP (the command), $PROGRAMS (where
-# those of tests/programs are built), $DISKS (the machine's disks, empty), $WORK
+# loop in-tree), $MODULE_FILE (floop.ko), $FLOOP (the command), $PROGRAMS (the
+# folder of those of tests/programs), $DISKS (the machine's disks, empty), $WORK
 # (a scratch folder in memory, removed after the case), $SLOWER (how much more
 # time things may take here).
 #
