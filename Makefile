@@ -85,8 +85,8 @@ test-rt: cli setup
 	machine/rt-kernel.sh
 	@$(VENV)/pytest tests/cases --kernel rt $(ARGS)
 
-# What writes images, with more of it mapped and allocated than `make test` has:
-# there most cases are about the file path, and what is allocated is `auto`.
+# What writes images, with more of it mapped and allocated ahead than in `make
+# test`, where most cases are about the file path.
 ## test-ahead: the tests of data with mapping on, at three settings of allocate
 .PHONY: test-ahead
 test-ahead: cli setup

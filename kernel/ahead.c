@@ -65,8 +65,8 @@
 /* A write as large as that allocates enough by itself. */
 #define LARGE_SECTORS	(SZ_64K >> SECTOR_SHIFT)
 
-/* For how long the file system's free space is believed to be as it was */
-#define ROOM_LASTS	HZ
+/* After that time it is asked again whether chunks may be made. */
+#define LOOK_LASTS	HZ
 
 /**
  * struct chunk - a write with zeroes behind it
@@ -86,7 +86,7 @@ struct chunk {
 	struct bio_vec vecs[];
 };
 
-unsigned int floop_allocate_default = FLOOP_ALLOCATE_AUTO;
+unsigned int floop_allocate_default = FLOOP_ALLOCATE_OFF;
 /* In percent of the file system below: left for others. */
 unsigned int floop_leave_free = 5;
 static struct page *zeroes;
@@ -211,14 +211,20 @@ static void untake_range(struct floop_ahead *ahead, struct chunk *chunk)
  * End a range where data begins. Returns false if that is before @end: then the
  * write goes to other blocks than those of a hole. To SEEK_DATA, what is
  * allocated and not written is a hole as well.
+ *
+ * Data must not be in the page cache only. iomap looks for written blocks
+ * first, and then for pages: what is written back and dropped in between is a
+ * hole to it. Pages that come later have no data for this range, which is ours.
  */
 static bool find_hole(struct floop_image *image, struct floop_range *range,
 		      sector_t end)
 {
-	loff_t data = vfs_llseek(image->file,
-				 (loff_t)range->sector << SECTOR_SHIFT,
-				 SEEK_DATA);
+	loff_t data;
 
+	if (READ_ONCE(image->file->f_mapping->nrpages))
+		return false;
+	data = vfs_llseek(image->file, (loff_t)range->sector << SECTOR_SHIFT,
+			  SEEK_DATA);
 	if (data == -ENXIO)
 		return true;
 	if (data < 0 || data >> SECTOR_SHIFT < end)
@@ -227,19 +233,25 @@ static bool find_hole(struct floop_image *image, struct floop_range *range,
 	return true;
 }
 
-/* Has the file system room to spare? What it said lasts for a while. */
-static bool has_room(struct floop_image *image)
+/*
+ * Is there room to spare for a chunk? The zeroes are nobody's data, so they
+ * take neither the last of the free space nor the room of an owner's quota.
+ */
+static bool has_room(struct floop_image *image, const struct floop_range *range)
 {
+	u64 bytes = (range->end - range->sector) << SECTOR_SHIFT;
 	struct floop_ahead *ahead = &image->ahead;
 	struct kstatfs statfs;
+	u64 left;
 
-	if (time_after(jiffies, ahead->looked_at + ROOM_LASTS)) {
-		ahead->room = !vfs_statfs(&image->file->f_path, &statfs) &&
-			      statfs.f_bavail > div_u64(statfs.f_blocks, 100) *
-						READ_ONCE(floop_leave_free);
+	if (time_after(jiffies, ahead->looked_at + LOOK_LASTS)) {
+		ahead->room = !floop_fs_has_quota(image->file);
 		ahead->looked_at = jiffies;
 	}
-	return ahead->room;
+	if (!ahead->room || vfs_statfs(&image->file->f_path, &statfs))
+		return false;
+	left = div_u64(statfs.f_blocks, 100) * READ_ONCE(floop_leave_free);
+	return statfs.f_bavail > left + div_u64(bytes, statfs.f_bsize);
 }
 
 /* Many an image never has a hole written to: it needs no memory for runs. */
@@ -256,20 +268,44 @@ static struct floop_run *run_of(struct floop_ahead *ahead, sector_t sector)
 	return &ahead->runs[sector / REGION_SECTORS % FLOOP_AHEAD_RUNS];
 }
 
+static u64 count_mapped(struct floop_image *image)
+{
+	u64 mapped = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		mapped += READ_ONCE(per_cpu_ptr(image->counts, cpu)->mapped);
+	return mapped;
+}
+
+/*
+ * Has a chunk been written to since? Nobody looks at what is mapped, so this
+ * goes by the number of mapped I/Os, which may have gone elsewhere. Those of a
+ * run have less than LARGE_SECTORS each.
+ */
+static bool is_filled(struct floop_image *image, const struct floop_run *run)
+{
+	return !run->zeroes ||
+	       count_mapped(image) - run->mapped >=
+	       DIV_ROUND_UP(run->zeroes, LARGE_SECTORS);
+}
+
 /*
  * How much to allocate with a write to a hole, in sectors, by what came before.
  * A write that begins where another ended goes on with it: each chunk is twice
- * as long as the last one. A lone write allocates its own blocks only; after
- * LONE_WRITES of them in a region the next one allocates the region.
+ * as long as the last one, if that has been filled. A lone write allocates its
+ * own blocks only; after LONE_WRITES of them in a region the next one allocates
+ * the region.
  */
-static unsigned int find_unit(struct floop_ahead *ahead, sector_t sector)
+static unsigned int find_unit(struct floop_image *image, sector_t sector)
 {
+	struct floop_ahead *ahead = &image->ahead;
 	struct floop_run *run;
 
 	if (ahead->allocate != FLOOP_ALLOCATE_AUTO)
 		return ahead->allocate >> SECTOR_SHIFT;
 	run = run_of(ahead, sector ? sector - 1 : 0);
-	if (run->writes && run->end == sector)
+	if (run->writes && run->end == sector && is_filled(image, run))
 		return clamp(run->unit * 2, RUN_SECTORS,
 			     FLOOP_ALLOCATE_MOST >> SECTOR_SHIFT);
 	run = run_of(ahead, sector);
@@ -279,8 +315,11 @@ static unsigned int find_unit(struct floop_ahead *ahead, sector_t sector)
 	return 0;
 }
 
-static void note_run(struct floop_ahead *ahead, sector_t end, unsigned int unit)
+/* Up to @end, of which @zeroes sectors aren't data */
+static void note_run(struct floop_image *image, sector_t end,
+		     unsigned int zeroes, unsigned int unit)
 {
+	struct floop_ahead *ahead = &image->ahead;
 	struct floop_run *run;
 
 	if (ahead->allocate != FLOOP_ALLOCATE_AUTO)
@@ -292,6 +331,9 @@ static void note_run(struct floop_ahead *ahead, sector_t end, unsigned int unit)
 	}
 	run->end = end;
 	run->unit = unit;
+	run->zeroes = zeroes;
+	if (zeroes)
+		run->mapped = count_mapped(image);
 	run->writes++;
 }
 
@@ -526,18 +568,19 @@ struct floop_io *floop_ahead(struct floop_io *io)
 	if (first_sector(io) >= ahead->last &&
 	    end_sector(io) <= ahead->last_end)
 		return io;
-	unit = find_unit(ahead, first_sector(io));
-	if (unit > bio_sectors(io->bio) && has_room(io->image)) {
+	unit = find_unit(io->image, first_sector(io));
+	if (unit > bio_sectors(io->bio)) {
 		plan(io, unit, &range);
-		if (range.end > end_sector(io))
+		if (range.end > end_sector(io) && has_room(io->image, &range))
 			chunk_io = make_chunk(io, &range);
 	}
 	if (chunk_io) {
-		note_run(ahead, range.end, unit);
+		note_run(io->image, range.end, range.end - end_sector(io),
+			 unit);
 		ahead->last = range.sector;
 		ahead->last_end = range.end;
 	} else {
-		note_run(ahead, end_sector(io), 0);
+		note_run(io->image, end_sector(io), 0, 0);
 	}
 	return chunk_io ?: io;
 }
@@ -625,7 +668,7 @@ void floop_ahead_init_image(struct floop_image *image)
 	INIT_WORK(&ahead->work, map_work);
 	/* No epoch has this number. */
 	ahead->useless = -1UL;
-	ahead->looked_at = jiffies - ROOM_LASTS - 1;
+	ahead->looked_at = jiffies - LOOK_LASTS - 1;
 }
 
 /**

@@ -40,13 +40,17 @@ struct floop_range {
  * @region: the region of the file that the last one was in
  * @end: where it ended
  * @unit: sectors that were allocated with it; 0: only its own
+ * @zeroes: sectors of it that were zeroes
  * @writes: how many there were in the region
+ * @mapped: the image's mapped I/Os when the zeroes were written
  */
 struct floop_run {
 	sector_t region;
 	sector_t end;
 	unsigned int unit;
+	unsigned int zeroes;
 	unsigned int writes;
+	u64 mapped;
 };
 
 /**
@@ -64,8 +68,8 @@ struct floop_run {
  * @written: chunks that are to be mapped
  * @work: maps them
  * @useless: the number of an epoch in which chunks can't be mapped
- * @looked_at: when the file system was asked for its room, in jiffies
- * @room: it had enough
+ * @looked_at: when @room was set anew, in jiffies
+ * @room: no quota is enforced, and no chunk has failed since then
  * @bytes: zeroes written
  * @undurable: incremented when blocks are mapped that need an fsync
  * @durable: the value of @undurable that an fsync has covered

@@ -9,6 +9,7 @@
 #include <linux/highmem.h>
 #include <linux/magic.h>
 #include <linux/pagemap.h>
+#include <linux/quota.h>
 #include <linux/string.h>
 #include <linux/unaligned.h>
 
@@ -140,6 +141,30 @@ bool floop_fs_passes_data_on(const struct floop_image *image)
 	default:
 		return false;
 	}
+}
+
+/**
+ * floop_fs_has_quota() - does the file system enforce a quota?
+ * @file: the file
+ *
+ * Whether it limits this file's owner, group or project isn't looked at.
+ *
+ * Context: Process context. May sleep.
+ * Return: true if a user, group or project may have less room than there is.
+ */
+bool floop_fs_has_quota(const struct file *file)
+{
+	struct super_block *sb = file_inode(file)->i_sb;
+	struct qc_state state = {};
+	int type;
+
+	if (!sb->s_qcop || !sb->s_qcop->get_state ||
+	    sb->s_qcop->get_state(sb, &state))
+		return false;
+	for (type = 0; type < MAXQUOTAS; type++)
+		if (state.s_state[type].flags & QCI_LIMITS_ENFORCED)
+			return true;
+	return false;
 }
 
 /**
