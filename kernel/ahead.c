@@ -37,7 +37,6 @@
 #include <linux/sched/mm.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
-#include <linux/statfs.h>
 #include <linux/string.h>
 #include <linux/sysfs.h>
 #include <linux/uio.h>
@@ -50,23 +49,10 @@
 #include "image.h"
 #include "io.h"
 #include "lane.h"
+#include "runs.h"
 
 /* Zeroes to write from, if there is memory; else a page of the kernel's. */
 #define ZEROES_ORDER	get_order(SZ_64K)
-
-/*
- * Lone writes are counted by region. After so many of them the next one has the
- * region's hole allocated.
- */
-#define REGION_SECTORS	(SZ_256K >> SECTOR_SHIFT)
-#define LONE_WRITES	2
-/* Up to where the second write of a run allocates. */
-#define RUN_SECTORS	(SZ_64K >> SECTOR_SHIFT)
-/* A write as large as that allocates enough by itself. */
-#define LARGE_SECTORS	(SZ_64K >> SECTOR_SHIFT)
-
-/* After that time it is asked again whether chunks may be made. */
-#define LOOK_LASTS	HZ
 
 /**
  * struct chunk - a write with zeroes behind it
@@ -87,8 +73,6 @@ struct chunk {
 };
 
 unsigned int floop_allocate_default = FLOOP_ALLOCATE_OFF;
-/* In percent of the file system below: left for others. */
-unsigned int floop_leave_free = 5;
 static struct page *zeroes;
 static unsigned int zeroes_bytes = PAGE_SIZE;
 
@@ -234,110 +218,6 @@ static bool find_hole(struct floop_image *image, struct floop_range *range,
 }
 
 /*
- * Is there room to spare for a chunk? The zeroes are nobody's data, so they
- * take neither the last of the free space nor the room of an owner's quota.
- */
-static bool has_room(struct floop_image *image, const struct floop_range *range)
-{
-	u64 bytes = (range->end - range->sector) << SECTOR_SHIFT;
-	struct floop_ahead *ahead = &image->ahead;
-	struct kstatfs statfs;
-	u64 left;
-
-	if (time_after(jiffies, ahead->looked_at + LOOK_LASTS)) {
-		ahead->room = !floop_fs_has_quota(image->file);
-		ahead->looked_at = jiffies;
-	}
-	if (!ahead->room || vfs_statfs(&image->file->f_path, &statfs))
-		return false;
-	left = div_u64(statfs.f_blocks, 100) * READ_ONCE(floop_leave_free);
-	return statfs.f_bavail > left + div_u64(bytes, statfs.f_bsize);
-}
-
-/* Many an image never has a hole written to: it needs no memory for runs. */
-static bool has_runs(struct floop_ahead *ahead)
-{
-	if (ahead->allocate == FLOOP_ALLOCATE_AUTO && !ahead->runs)
-		ahead->runs = kvcalloc(FLOOP_AHEAD_RUNS, sizeof(*ahead->runs),
-				       GFP_NOWAIT | __GFP_NOWARN);
-	return ahead->allocate != FLOOP_ALLOCATE_AUTO || ahead->runs;
-}
-
-static struct floop_run *run_of(struct floop_ahead *ahead, sector_t sector)
-{
-	return &ahead->runs[sector / REGION_SECTORS % FLOOP_AHEAD_RUNS];
-}
-
-static u64 count_mapped(struct floop_image *image)
-{
-	u64 mapped = 0;
-	int cpu;
-
-	for_each_possible_cpu(cpu)
-		mapped += READ_ONCE(per_cpu_ptr(image->counts, cpu)->mapped);
-	return mapped;
-}
-
-/*
- * Has a chunk been written to since? Nobody looks at what is mapped, so this
- * goes by the number of mapped I/Os, which may have gone elsewhere. Those of a
- * run have less than LARGE_SECTORS each.
- */
-static bool is_filled(struct floop_image *image, const struct floop_run *run)
-{
-	return !run->zeroes ||
-	       count_mapped(image) - run->mapped >=
-	       DIV_ROUND_UP(run->zeroes, LARGE_SECTORS);
-}
-
-/*
- * How much to allocate with a write to a hole, in sectors, by what came before.
- * A write that begins where another ended goes on with it: each chunk is twice
- * as long as the last one, if that has been filled. A lone write allocates its
- * own blocks only; after LONE_WRITES of them in a region the next one allocates
- * the region.
- */
-static unsigned int find_unit(struct floop_image *image, sector_t sector)
-{
-	struct floop_ahead *ahead = &image->ahead;
-	struct floop_run *run;
-
-	if (ahead->allocate != FLOOP_ALLOCATE_AUTO)
-		return ahead->allocate >> SECTOR_SHIFT;
-	run = run_of(ahead, sector ? sector - 1 : 0);
-	if (run->writes && run->end == sector && is_filled(image, run))
-		return clamp(run->unit * 2, RUN_SECTORS,
-			     FLOOP_ALLOCATE_MOST >> SECTOR_SHIFT);
-	run = run_of(ahead, sector);
-	if (run->region == sector / REGION_SECTORS &&
-	    run->writes >= LONE_WRITES)
-		return REGION_SECTORS;
-	return 0;
-}
-
-/* Up to @end, of which @zeroes sectors aren't data */
-static void note_run(struct floop_image *image, sector_t end,
-		     unsigned int zeroes, unsigned int unit)
-{
-	struct floop_ahead *ahead = &image->ahead;
-	struct floop_run *run;
-
-	if (ahead->allocate != FLOOP_ALLOCATE_AUTO)
-		return;
-	run = run_of(ahead, end - 1);
-	if (run->region != (end - 1) / REGION_SECTORS) {
-		run->region = (end - 1) / REGION_SECTORS;
-		run->writes = 0;
-	}
-	run->end = end;
-	run->unit = unit;
-	run->zeroes = zeroes;
-	if (zeroes)
-		run->mapped = count_mapped(image);
-	run->writes++;
-}
-
-/*
  * May a write be part of a chunk? There are chunks in an epoch only, which
  * floop_guard_ahead_begin() looks at again. A throttled cgroup would hold up
  * other I/O for as long as its chunk takes, so only the root's writes may. The
@@ -354,7 +234,7 @@ static bool may_be_part(struct floop_io *io)
 	    READ_ONCE(image->guard.state) != FLOOP_GUARD_MAPPED ||
 	    io->flags & (FLOOP_IO_PLAIN | FLOOP_IO_AHEAD) ||
 	    io->bio->bi_opf & (REQ_FUA | REQ_PREFLUSH) ||
-	    bio_sectors(io->bio) >= LARGE_SECTORS ||
+	    bio_sectors(io->bio) >= FLOOP_RUNS_LARGE ||
 	    (css && css != blkcg_root_css))
 		return false;
 	floop_rw_iter(io, &iter);
@@ -468,7 +348,7 @@ static void chunk_end_io(struct bio *bio)
 		floop_io_end(part, BLK_STS_OK, NULL);
 	} else {
 		kfree(chunk);
-		WRITE_ONCE(ahead->room, false);
+		WRITE_ONCE(ahead->runs.room, false);
 		part->flags |= FLOOP_IO_NOMERGE | FLOOP_IO_PLAIN;
 		floop_worker_requeue(part);
 	}
@@ -561,26 +441,26 @@ struct floop_io *floop_ahead(struct floop_io *io)
 	struct floop_range range;
 	unsigned int unit;
 
-	if (ahead->allocate == FLOOP_ALLOCATE_OFF || !may_be_part(io) ||
-	    !has_runs(ahead))
+	if (ahead->allocate == FLOOP_ALLOCATE_OFF || !may_be_part(io))
 		return io;
 	/* Not in the map yet: no hole, and no sign of one. */
 	if (first_sector(io) >= ahead->last &&
 	    end_sector(io) <= ahead->last_end)
 		return io;
-	unit = find_unit(io->image, first_sector(io));
+	unit = floop_runs_unit(io->image, first_sector(io));
 	if (unit > bio_sectors(io->bio)) {
 		plan(io, unit, &range);
-		if (range.end > end_sector(io) && has_room(io->image, &range))
+		if (range.end > end_sector(io) &&
+		    floop_runs_have_room(io->image, &range))
 			chunk_io = make_chunk(io, &range);
 	}
 	if (chunk_io) {
-		note_run(io->image, range.end, range.end - end_sector(io),
-			 unit);
+		floop_runs_note(io->image, range.end,
+				range.end - end_sector(io), unit);
 		ahead->last = range.sector;
 		ahead->last_end = range.end;
 	} else {
-		note_run(io->image, end_sector(io), 0, 0);
+		floop_runs_note(io->image, end_sector(io), 0, 0);
 	}
 	return chunk_io ?: io;
 }
@@ -668,7 +548,7 @@ void floop_ahead_init_image(struct floop_image *image)
 	INIT_WORK(&ahead->work, map_work);
 	/* No epoch has this number. */
 	ahead->useless = -1UL;
-	ahead->looked_at = jiffies - LOOK_LASTS - 1;
+	floop_runs_init(&ahead->runs);
 }
 
 /**
@@ -685,7 +565,7 @@ void floop_ahead_exit_image(struct floop_image *image)
 	cancel_work_sync(&ahead->work);
 	while ((chunk = next_written(ahead)))
 		kfree(chunk);
-	kvfree(ahead->runs);
+	kvfree(ahead->runs.runs);
 }
 
 /**

@@ -11,6 +11,8 @@
 #include <linux/types.h>
 #include <linux/workqueue.h>
 
+#include "runs.h"
+
 struct floop_image;
 struct floop_io;
 
@@ -19,9 +21,6 @@ struct floop_io;
 #define FLOOP_ALLOCATE_AUTO	1U
 #define FLOOP_ALLOCATE_LEAST	16384U
 #define FLOOP_ALLOCATE_MOST	(4096U * 1024)
-
-/* Runs of writes to holes that an image remembers. */
-#define FLOOP_AHEAD_RUNS	1024
 
 /**
  * struct floop_range - what a write changes, while it is in flight
@@ -36,29 +35,11 @@ struct floop_range {
 };
 
 /**
- * struct floop_run - writes to holes next to each other
- * @region: the region of the file that the last one was in
- * @end: where it ended
- * @unit: sectors that were allocated with it; 0: only its own
- * @zeroes: sectors of it that were zeroes
- * @writes: how many there were in the region
- * @mapped: the image's mapped I/Os when the zeroes were written
- */
-struct floop_run {
-	sector_t region;
-	sector_t end;
-	unsigned int unit;
-	unsigned int zeroes;
-	unsigned int writes;
-	u64 mapped;
-};
-
-/**
  * struct floop_ahead - the state of one image
  * @allocate: FLOOP_ALLOCATE_* or the unit, in bytes; changes only while the
  *	queue is frozen
- * @runs: for FLOOP_ALLOCATE_AUTO, from the first write that may be to a hole;
- *	used by the writer of the root cgroup only
+ * @runs: decides how much is allocated; used by the writer of the root cgroup
+ *	only
  * @last: where the last chunk begins, in sectors of the file
  * @last_end: where it ends; both are for the writer of the root cgroup only
  * @lock: @ranges, @chunks, @written, and the I/O that waits for a chunk; taken
@@ -68,15 +49,13 @@ struct floop_run {
  * @written: chunks that are to be mapped
  * @work: maps them
  * @useless: the number of an epoch in which chunks can't be mapped
- * @looked_at: when @room was set anew, in jiffies
- * @room: no quota is enforced, and no chunk has failed since then
  * @bytes: zeroes written
  * @undurable: incremented when blocks are mapped that need an fsync
  * @durable: the value of @undurable that an fsync has covered
  */
 struct floop_ahead {
 	unsigned int allocate;
-	struct floop_run *runs;
+	struct floop_runs runs;
 	sector_t last;
 	sector_t last_end;
 	/* protects the lists; taken in interrupts */
@@ -86,15 +65,12 @@ struct floop_ahead {
 	struct list_head written;
 	struct work_struct work;
 	unsigned long useless;
-	unsigned long looked_at;
-	bool room;
 	u64 bytes;
 	unsigned long undurable;
 	unsigned long durable;
 };
 
 extern unsigned int floop_allocate_default;
-extern unsigned int floop_leave_free;
 
 void floop_ahead_init(void);
 void floop_ahead_exit(void);

@@ -20,6 +20,7 @@
 #include "map.h"
 #include "names.h"
 #include "rules.h"
+#include "runs.h"
 
 bool floop_drop_in;
 
