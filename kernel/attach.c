@@ -88,6 +88,7 @@ static int bind_image(struct floop_device *dev, struct file *file,
 		(file->f_flags & O_DIRECT);
 
 	dev->want_direct = asked || !READ_ONCE(floop_direct_only_asked);
+	dev->direct_off = false;
 	dev->asked_direct = asked;
 	dev->want_mapping = floop_map_default;
 	dev->keep_blocks = false;

@@ -46,6 +46,7 @@ enum floop_state {
  * @flags: LO_FLAGS_*
  * @size_limit: bytes of the image to show, 0 for all
  * @want_direct: direct I/O wherever the image allows it; the default
+ * @direct_off: LOOP_SET_DIRECT_IO turned it off
  * @asked_direct: the user asked for direct I/O
  * @want_mapping: I/O is mapped wherever the guard allows it
  * @allocate: what a write to a hole allocates at least (FLOOP_ALLOCATE_*)
@@ -69,6 +70,7 @@ struct floop_device {
 	u32 flags;
 	loff_t size_limit;
 	bool want_direct;
+	bool direct_off;
 	bool asked_direct;
 	bool want_mapping;
 	unsigned int allocate;

@@ -332,7 +332,10 @@ int floop_direct_describe(const struct floop_image *image,
 		return scnprintf(buf, size, "direct");
 	case FLOOP_DIRECT_OFF:
 		return scnprintf(buf, size,
-				 "turned off by LOOP_SET_DIRECT_IO, or not asked for");
+				 "turned off by LOOP_SET_DIRECT_IO");
+	case FLOOP_DIRECT_NOT_ASKED:
+		return scnprintf(buf, size,
+				 "not asked for, and the parameter direct is asked");
 	case FLOOP_DIRECT_NO_ODIRECT:
 		return scnprintf(buf, size,
 				 "the file system has no direct I/O");

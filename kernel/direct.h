@@ -38,7 +38,8 @@ struct floop_direct_rules {
 /**
  * enum floop_direct - whether I/O can be direct
  * @FLOOP_DIRECT_OK: it can
- * @FLOOP_DIRECT_OFF: LOOP_SET_DIRECT_IO turned it off, or nobody asked for it
+ * @FLOOP_DIRECT_OFF: LOOP_SET_DIRECT_IO turned it off
+ * @FLOOP_DIRECT_NOT_ASKED: nobody asked for it (floop_direct_only_asked)
  * @FLOOP_DIRECT_NO_ODIRECT: the file system has no direct I/O
  * @FLOOP_DIRECT_NOT_THIS_FILE: it has, but not for this file
  * @FLOOP_DIRECT_REFUSED: it claims to have it, and refuses it
@@ -48,6 +49,7 @@ struct floop_direct_rules {
 enum floop_direct {
 	FLOOP_DIRECT_OK,
 	FLOOP_DIRECT_OFF,
+	FLOOP_DIRECT_NOT_ASKED,
 	FLOOP_DIRECT_NO_ODIRECT,
 	FLOOP_DIRECT_NOT_THIS_FILE,
 	FLOOP_DIRECT_REFUSED,

@@ -132,7 +132,7 @@ static const struct kernel_param_ops allocate_ops = {
 	.get	= get_allocate,
 };
 module_param_cb(allocate, &allocate_ops, NULL, 0644);
-MODULE_PARM_DESC(allocate, "What a write to a hole allocates at least, unless told otherwise for a device: off, auto (default), or bytes");
+MODULE_PARM_DESC(allocate, "What a write to a hole allocates at least, unless told otherwise for a device: off (default), auto, or bytes");
 
 static int set_leave_free(const char *val, const struct kernel_param *kp)
 {
@@ -144,7 +144,7 @@ static const struct kernel_param_ops leave_free_ops = {
 	.get	= param_get_uint,
 };
 module_param_cb(leave_free, &leave_free_ops, &floop_leave_free, 0644);
-MODULE_PARM_DESC(leave_free, "Percent of an image's file system: with less than that free, nothing is allocated ahead. Default: 5");
+MODULE_PARM_DESC(leave_free, "Percent of an image's file system that stays free: nothing is allocated ahead of it. Default: 5");
 
 module_param_named(map_memory, floop_map_mib, uint, 0644);
 MODULE_PARM_DESC(map_memory, "MiB of memory that the map of an image may take at most; what doesn't fit goes through the file system. Default: 64");

@@ -30,7 +30,7 @@
 /* Up to where the second write of a run allocates. */
 #define RUN_SECTORS	(SZ_64K >> SECTOR_SHIFT)
 
-/* After that time the file system is asked again whether it enforces a quota. */
+/* After that time the file system is asked again whether there is a quota. */
 #define LOOK_LASTS	HZ
 
 /* In percent of the file system below: left for others. */

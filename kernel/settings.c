@@ -360,6 +360,7 @@ int floop_settings_set_direct(struct floop_device *dev, bool direct)
 	dev->want_direct = direct;
 	if (direct == image->direct) {
 		dev->asked_direct = direct;
+		dev->direct_off = !direct;
 		return 0;
 	}
 	if (direct && image->rules.refused) {
@@ -373,11 +374,13 @@ int floop_settings_set_direct(struct floop_device *dev, bool direct)
 	err = change_limits(dev, 0, image->offset, direct);
 	if (!err && direct != image->direct)
 		err = -EINVAL;
-	if (err)
+	if (err) {
 		dev->want_direct = wanted;
-	else
-		dev->asked_direct = direct;
-	return err;
+		return err;
+	}
+	dev->asked_direct = direct;
+	dev->direct_off = !direct;
+	return 0;
 }
 
 /**

@@ -55,7 +55,8 @@ static ssize_t dio_reason_show(struct device *ddev,
 		verdict = floop_direct_check(dev->image,
 					     queue_logical_block_size(dev->disk->queue));
 		if (!dev->want_direct)
-			verdict = FLOOP_DIRECT_OFF;
+			verdict = dev->direct_off ? FLOOP_DIRECT_OFF :
+						    FLOOP_DIRECT_NOT_ASKED;
 		len = floop_direct_describe(dev->image, verdict, buf,
 					    PAGE_SIZE - 1);
 		buf[len++] = '\n';

@@ -15,6 +15,7 @@ use crate::device::{DevId, Device};
 use crate::driver::Control;
 use crate::error::{Error, Exit, Result};
 use crate::image::{Identity, Image};
+use crate::interrupt;
 use crate::ioctl::{self, Config};
 use crate::text::printable;
 use crate::wait;
@@ -50,6 +51,7 @@ pub fn attach(
     let mut claimed = 0;
     let mut pause = Duration::from_millis(1);
     while start.elapsed() < TIMEOUT {
+        interrupt::check(&image.path)?;
         let number = if claimed < MAX_CLAIMED {
             ioctl::get_free(&control.file)
         } else {
@@ -122,6 +124,7 @@ pub fn attach_at(
             return Err(error);
         }
     }
+    interrupt::check(&image.path)?;
     let cause = match device.attachment() {
         Some(other) => {
             let name = printable(other.image().0.as_os_str());
@@ -131,6 +134,12 @@ pub fn attach_at(
     };
     Err(Error::new(Exit::Busy, &node, cause)
         .hint("give another --number, or leave it out for a free device"))
+}
+
+/// Removes a device that was made for an image, which is detached again. Others
+/// may still look at it for a moment.
+pub fn remove_again(control: &Control, number: u32) {
+    wait::until(GRACE, || ioctl::remove(&control.file, number).is_ok());
 }
 
 /// Opens a free device; `None` if it was removed or can't be opened just now.

@@ -82,7 +82,7 @@ fn unsuitable(metadata: &Metadata) -> Option<&'static str> {
 fn open_error(path: &Path, error: io::Error) -> Error {
     match Errno::from_io_error(&error) {
         Some(Errno::NOENT) => Error::new(Exit::NotFound, path, "no such file")
-            .hint("make it first: truncate -s SIZE"),
+            .hint("make it first: floop create FILE SIZE"),
         Some(Errno::PERM) => Error::new(
             Exit::Permission,
             path,
@@ -154,9 +154,8 @@ impl Image {
         let wrong =
             |cause: String| Error::new(Exit::Unsuitable, &self.path, cause);
         if self.size == 0 {
-            return Err(wrong("is empty".to_owned()).hint(
-                "give it a size first: truncate -s SIZE, or fallocate -l SIZE",
-            ));
+            return Err(wrong("is empty".to_owned())
+                .hint("give it a size first: floop resize FILE SIZE"));
         }
         if offset >= self.size {
             let size = count(self.size, "byte");

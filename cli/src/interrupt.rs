@@ -29,6 +29,11 @@ fn come() -> Option<i32> {
     i32::try_from(number).ok().filter(|number| *number != 0)
 }
 
+/// Whether a signal has come: there is no use in waiting then.
+pub fn has_come() -> bool {
+    come().is_some()
+}
+
 /// An error once a signal has come.
 pub fn check(name: &Path) -> Result<()> {
     match come() {

@@ -18,7 +18,7 @@ use crate::error::{Error, Exit, Result};
 use crate::output::warn;
 use crate::target::{not_attached, write_setting};
 use crate::text::{printable, unescape};
-use crate::{dio, wait};
+use crate::{dio, interrupt, wait};
 
 /// How long to wait for the mapping to begin.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -246,6 +246,7 @@ pub fn wait_for(
                     || mapping.obstacle().is_some()
             })
     });
+    interrupt::check(name)?;
     let attachment = found.ok_or_else(|| not_attached(&device.node()))?;
     let Some(mapping) = &attachment.mapping else {
         return Err(match attachment.driver {

@@ -8,6 +8,7 @@ use std::env::current_exe;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::str;
@@ -268,12 +269,22 @@ fn device_at(folder: &Path) -> Option<Device> {
             let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
             let here =
                 unescape(fields.get(4)?) == folder.as_os_str().as_bytes();
-            here.then(|| fields[2].to_vec())
+            let end = fields.iter().position(|field| *field == b"-")?;
+            let source = unescape(fields.get(end + 2)?);
+            here.then(|| (fields[2].to_vec(), source))
         })
         // The last one hides the others.
         .next_back()?;
-    let id: DevId = str::from_utf8(&fields).ok()?.parse().ok()?;
-    id.sysfs()?.file_name()?.to_str()?.parse().ok()
+    let (number, source) = fields;
+    let device = |id: DevId| -> Option<Device> {
+        id.sysfs()?.file_name()?.to_str()?.parse().ok()
+    };
+    let id: DevId = str::from_utf8(&number).ok()?.parse().ok()?;
+    // btrfs has a number that is no device's.
+    device(id).or_else(|| {
+        let node = fs::metadata(OsStr::from_bytes(&source)).ok()?;
+        device(DevId::from_stat(node.rdev()))
+    })
 }
 
 /// Whether a device has the image.

@@ -68,6 +68,16 @@ pub fn yes_no(flag: bool) -> &'static str {
     if flag { "yes" } else { "no" }
 }
 
+/// A name for a shell.
+pub fn quoted(name: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "/._-+:@%,=".contains(c);
+    if name.chars().all(plain) {
+        name.to_owned()
+    } else {
+        format!("'{}'", name.replace('\'', "'\\''"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,5 +101,12 @@ mod tests {
     fn counts() {
         assert_eq!(count(1, "byte"), "1 byte");
         assert_eq!(count(17, "byte"), "17 bytes");
+    }
+
+    #[test]
+    fn names_for_a_shell() {
+        assert_eq!(quoted("/a/b.img"), "/a/b.img");
+        assert_eq!(quoted("/a b"), "'/a b'");
+        assert_eq!(quoted("it's"), "'it'\\''s'");
     }
 }

@@ -7,13 +7,15 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::device::Device;
+use crate::interrupt;
 use crate::output::warn;
 use crate::process::run_quietly;
 
 /// How long udev may take to make device nodes.
 pub const NODES: Duration = Duration::from_secs(5);
 
-/// Polls a condition, at growing intervals. Returns whether it became true.
+/// Polls a condition, at growing intervals, until a signal comes. Returns
+/// whether it became true.
 pub fn until(limit: Duration, mut so: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
     let mut pause = Duration::from_millis(1);
@@ -21,7 +23,7 @@ pub fn until(limit: Duration, mut so: impl FnMut() -> bool) -> bool {
         if so() {
             return true;
         }
-        if start.elapsed() >= limit {
+        if start.elapsed() >= limit || interrupt::has_come() {
             return false;
         }
         sleep(pause.min(limit.saturating_sub(start.elapsed())));

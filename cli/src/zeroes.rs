@@ -92,7 +92,7 @@ fn reserve(file: &File, range: &Range<u64>) -> rustix::io::Result<()> {
     let len = range.end - range.start;
     loop {
         match fallocate(file, FallocateFlags::empty(), range.start, len) {
-            Err(Errno::INTR) => {}
+            Err(Errno::INTR) if !interrupt::has_come() => {}
             result => return result,
         }
     }

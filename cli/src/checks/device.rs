@@ -8,7 +8,7 @@ use crate::device::{DevId, Device, Driver};
 use crate::dio;
 use crate::finding::{Finding, Findings, Severity};
 use crate::size::short;
-use crate::text::printable;
+use crate::text::{printable, quoted};
 use crate::users::{self, Users};
 
 /// The module's reason for an image that another process has open.
@@ -90,7 +90,8 @@ fn autoclear(subject: &Subject) -> Option<Finding> {
         );
         return Some(finding(Severity::Warning, &what).mend(format!(
             "nsenter --target {} --mount umount {}",
-            mount.process.pid, mount.mount_point
+            mount.process.pid,
+            quoted(&mount.mount_point)
         )));
     }
     let what = "its last user should detach it, and that can't be seen: a \

@@ -10,7 +10,7 @@ use rustix::fs::statvfs;
 use super::Subject;
 use crate::finding::{Finding, Findings, Severity};
 use crate::size::short;
-use crate::text::printable;
+use crate::text::{printable, quoted};
 
 /// Runs all checks of the images. `wanted` says which devices are asked about.
 pub fn check(
@@ -162,26 +162,4 @@ fn holes(subject: &Subject) -> Option<Finding> {
         Finding::new(Severity::Note, "holes", subject.node(), what)
             .mend(format!("fallocate --length {size} {}", quoted(&image))),
     )
-}
-
-/// A name for a shell.
-fn quoted(name: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "/._-+:@%,=".contains(c);
-    if name.chars().all(plain) {
-        name.to_owned()
-    } else {
-        format!("'{}'", name.replace('\'', "'\\''"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_for_a_shell() {
-        assert_eq!(quoted("/a/b.img"), "/a/b.img");
-        assert_eq!(quoted("/a b"), "'/a b'");
-        assert_eq!(quoted("it's"), "'it'\\''s'");
-    }
 }

@@ -212,8 +212,7 @@ fn dkms(to: &mut Findings) {
     if names.iter().any(|name| name.starts_with(&start)) {
         return;
     }
-    let versions = names.iter().filter(|name| !name.starts_with("kernel-"));
-    let Some(version) = versions.max() else { return };
+    let Some(version) = newest(&names) else { return };
     let what = format!("DKMS has it, but not for this kernel ({kernel})");
     let log = folder.join(version).join("build/make.log");
     let mend = if Path::new(&format!("/lib/modules/{kernel}/build")).exists() {
@@ -234,6 +233,15 @@ fn dkms(to: &mut Findings) {
         )
         .mend(mend),
     );
+}
+
+/// The newest version that DKMS has in its folder.
+fn newest(names: &[String]) -> Option<&String> {
+    let versions = names.iter().filter(|name| !name.starts_with("kernel-"));
+    versions.max_by_key(|version| {
+        let numbers = version.split('.').map(str::parse::<u32>);
+        numbers.map(Result::unwrap_or_default).collect::<Vec<_>>()
+    })
 }
 
 /// A module that waits to be loaded in place of the loaded one.
@@ -382,6 +390,14 @@ fn enrolled() -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn versions_are_numbers() {
+        let names = ["0.9.0", "0.10.0", "kernel-6.12-x86_64", "0.2"];
+        let names = names.map(str::to_owned);
+        assert_eq!(newest(&names).map(String::as_str), Some("0.10.0"));
+        assert_eq!(newest(&[]), None);
+    }
 
     fn drivers(loop_version: Option<&str>) -> Drivers {
         Drivers {

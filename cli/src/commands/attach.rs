@@ -19,7 +19,7 @@ use crate::output::{self, warn};
 use crate::report::Details;
 use crate::sharing::{self, Other};
 use crate::text::{count, printable};
-use crate::{allocate, dio, discard, free, holder, mapping, wait};
+use crate::{allocate, dio, discard, free, holder, interrupt, mapping, wait};
 
 /// Attaches an image.
 pub fn run(args: &cli::Attach) -> Result<()> {
@@ -56,6 +56,12 @@ pub fn run(args: &cli::Attach) -> Result<()> {
     }
     check_sharing(&others, args, &image, visible)?;
 
+    // Who interrupts it isn't told of the device, so it is detached then.
+    interrupt::defer()
+        .map_err(|error| Error::os(&image.path, "cannot wait", error))?;
+    let made = args.number.filter(|number| {
+        !Device { family: control.family, number: *number }.exists()
+    });
     let (device, open) = match args.number {
         None => free::attach(&control, &image, &config, args.sector_size),
         Some(number) => {
@@ -86,6 +92,7 @@ pub fn run(args: &cli::Attach) -> Result<()> {
         }
         warn_of_tail(&image.path, &attachment, visible);
         warn_of_no_partitions(&image.path, &attachment, &found);
+        interrupt::check(&args.file)?;
         if args.autoclear {
             holder::start(device, &open).map_err(|error| {
                 Error::os(
@@ -97,13 +104,19 @@ pub fn run(args: &cli::Attach) -> Result<()> {
         }
         report(args, &attachment, &open)
     };
-    finish().inspect_err(|_| {
+    let result = finish();
+    if result.is_err() {
         // Leave nothing attached that the caller was not told about.
         if args.autoclear {
             holder::end(device);
         }
         let _ = ioctl::clear(&open);
-    })
+        drop(open);
+        if let Some(number) = made {
+            free::remove_again(&control, number);
+        }
+    }
+    result
 }
 
 /// Refuses an image that would be written through two devices, or warns of it.

@@ -16,7 +16,9 @@ use crate::image::Identity;
 use crate::output::warn;
 use crate::report::Details;
 use crate::text::printable;
-use crate::{allocate, dio, discard, ioctl, mapping, output, target, users};
+use crate::{
+    allocate, dio, discard, interrupt, ioctl, mapping, output, target, users,
+};
 
 /// Changes a device in use. A failure leaves the device as it was.
 pub fn run(args: &cli::Set) -> Result<()> {
@@ -30,24 +32,30 @@ pub fn run(args: &cli::Set) -> Result<()> {
     check_direct(args, &open, &before)?;
     let kept = discard::of(device);
     let ahead = allocate::of(device);
-    let undo = |_: &Error| restore(&open, &before, kept, ahead);
-    if let Some(size) = args.sector_size {
-        set_sector_size(args, &open, &before, size).inspect_err(undo)?;
-    }
-    if let Some(direct) = args.direct {
-        let on = direct == Switch::On;
-        set_direct(args, &open, &before, on).inspect_err(undo)?;
-    }
-    if let Some(what) = args.discard {
-        discard::switch(device, what, &args.device).inspect_err(undo)?;
-    }
-    if let Some(what) = args.allocate {
-        allocate::switch(device, what, &args.device).inspect_err(undo)?;
-    }
-    let mut attachment = find()?;
-    if args.mapping.is_some() {
-        attachment = set_mapping(args, &attachment).inspect_err(undo)?;
-    }
+    interrupt::defer()
+        .map_err(|error| Error::os(&args.device, "cannot wait", error))?;
+    let change = || {
+        if let Some(size) = args.sector_size {
+            set_sector_size(args, &open, &before, size)?;
+        }
+        if let Some(direct) = args.direct {
+            set_direct(args, &open, &before, direct == Switch::On)?;
+        }
+        if let Some(what) = args.discard {
+            discard::switch(device, what, &args.device)?;
+        }
+        if let Some(what) = args.allocate {
+            allocate::switch(device, what, &args.device)?;
+        }
+        interrupt::check(&args.device)?;
+        let attachment = find()?;
+        match args.mapping {
+            Some(_) => set_mapping(args, &attachment),
+            None => Ok(attachment),
+        }
+    };
+    let attachment =
+        change().inspect_err(|_| restore(&open, &before, kept, ahead))?;
     if before.direct && !attachment.direct && args.direct.is_none() {
         let why = dio::reason(&attachment, None).unwrap_or_default();
         let name = printable(args.device.as_os_str());

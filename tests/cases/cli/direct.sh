@@ -31,7 +31,7 @@ matches "a blank image" "$(whether "$blank")" \
 	"false 512 *nothing known to be made for them*"
 is "--direct on" "$(whether "$blank" --direct on)" "true 4096 null"
 matches "--direct off" "$(whether "$blank" --direct off)" \
-	"false 512 turned off by LOOP_SET_DIRECT_IO, or not asked for (*"
+	"false 512 turned off by LOOP_SET_DIRECT_IO (*"
 matches "offset" "$(whether "$blank" --offset 512)" \
 	"false 512 *offset 512 is not a multiple of 4096*"
 matches "sector size" "$(whether "$blank" --sector-size 512)" \

@@ -38,7 +38,8 @@ echo asked >"$parameter"
 is "the parameter" "$(<"$parameter")" asked
 what="nobody asks"
 device=$(attach "$image")
-matches "$what: because" "$(attr "$device" loop/dio_reason)" "*not asked for"
+matches "$what: because" "$(attr "$device" loop/dio_reason)" \
+	"not asked for, and the parameter direct is asked"
 direct "$device" 0
 what="the flag"
 direct "$(attach --direct "$image")" 1

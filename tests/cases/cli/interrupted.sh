@@ -1,0 +1,57 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# shows: An attach or set that is interrupted while it waits leaves everything
+#   as it was: nothing is attached that nobody was told of, no device stays that
+#   was made for it, and settings are those of before. So does one that fails.
+# modes: side-by-side
+# machines: stable-side-by-side
+. tests/lib/cli.sh
+. tests/lib/guard.sh
+programs loopdev
+
+# interrupted WHEN ARG... - run floop with them, and interrupt it once WHEN holds
+interrupted() {
+	local when=$1 floop status=0
+	shift
+	"$FLOOP" "$@" >"$WORK/out" 2>&1 &
+	floop=$!
+	wait_until 20 "$when"
+	kill -INT $floop
+	wait $floop || status=$?
+	# By the signal, or because it had waited long enough
+	echo "floop $1: exit status $status: $(<"$WORK/out")"
+	[ "$status" -ne 0 ] || fail "floop $1 succeeded"
+	is "floop $1: what it prints" "$(grep -c ^/dev/ "$WORK/out")" 0
+}
+
+anything_attached() {
+	[ -n "$(devices)" ]
+}
+
+is_gone() {
+	[ ! -e "/sys/block/${PREFIX}9" ] || fail "the made device is still there"
+}
+
+larger_sectors() {
+	[ "$(attr "$dev" queue/logical_block_size)" = 4096 ]
+}
+
+begin_fs ext4
+written "$MNT/image" 4M 1
+exec 9<>"$MNT/image"
+interrupted anything_attached attach --mapping on "$MNT/image"
+is "what is attached" "$(devices)" ""
+interrupted anything_attached attach --number 9 --mapping on "$MNT/image"
+is "what is attached" "$(devices)" ""
+is_gone
+refused "what can't be mapped now" "*someone else has the image open*" \
+	"$FLOOP" attach --number 9 --mapping on "$MNT/image"
+is_gone
+
+dev=$("$FLOOP" attach --mapping off --sector-size 512 "$MNT/image")
+interrupted larger_sectors set "$dev" --sector-size 4096 --mapping on
+is "the sector size" "$(attr "$dev" queue/logical_block_size)" 512
+is "mapping" "$(attr "$dev" loop/mapping)" 0
+exec 9<&-
+detach "$dev"
+end_fs
