@@ -139,7 +139,9 @@ pub fn attach_at(
 /// Removes a device that was made for an image, which is detached again. Others
 /// may still look at it for a moment.
 pub fn remove_again(control: &Control, number: u32) {
-    wait::until(GRACE, || ioctl::remove(&control.file, number).is_ok());
+    wait::despite_signals(GRACE, || {
+        ioctl::remove(&control.file, number).is_ok()
+    });
 }
 
 /// Opens a free device; `None` if it was removed or can't be opened just now.

@@ -17,13 +17,24 @@ pub const NODES: Duration = Duration::from_secs(5);
 /// Polls a condition, at growing intervals, until a signal comes. Returns
 /// whether it became true.
 pub fn until(limit: Duration, mut so: impl FnMut() -> bool) -> bool {
+    let mut done = false;
+    despite_signals(limit, || {
+        done = so();
+        done || interrupt::has_come()
+    });
+    done
+}
+
+/// Polls a condition, at growing intervals, also when a signal has come: to put
+/// things back. Returns whether it became true.
+pub fn despite_signals(limit: Duration, mut so: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
     let mut pause = Duration::from_millis(1);
     loop {
         if so() {
             return true;
         }
-        if start.elapsed() >= limit || interrupt::has_come() {
+        if start.elapsed() >= limit {
             return false;
         }
         sleep(pause.min(limit.saturating_sub(start.elapsed())));

@@ -7,7 +7,7 @@
 # machines: stable-side-by-side
 . tests/lib/cli.sh
 . tests/lib/guard.sh
-programs loopdev
+programs loopdev pattern
 
 # interrupted WHEN ARG... - run floop with them, and interrupt it once WHEN holds
 interrupted() {
