@@ -44,8 +44,8 @@ is "what is attached" "$(devices)" ""
 interrupted anything_attached attach --number 9 --mapping on "$MNT/image"
 is "what is attached" "$(devices)" ""
 is_gone
-refused "what can't be mapped now" "*someone else has the image open*" \
-	"$FLOOP" attach --number 9 --mapping on "$MNT/image"
+refused "what can't be mapped" "*can't be mapped*" \
+	"$FLOOP" attach --number 9 --mapping on "$(mkimage 4M)"
 is_gone
 
 dev=$("$FLOOP" attach --mapping off --sector-size 512 "$MNT/image")
