@@ -69,6 +69,24 @@ pub fn run(args: &cli::Attach) -> Result<()> {
         }
     }?;
     sharing::unlock(&image);
+    let result = complete(args, &control, device, open, image, visible, &found);
+    if let (Err(_), Some(number)) = (&result, made) {
+        free::remove_again(&control, number);
+    }
+    result
+}
+
+/// Does what is left to do once the image is attached, and prints the device.
+/// If that fails, the device is detached.
+fn complete(
+    args: &cli::Attach,
+    control: &Control,
+    device: Device,
+    open: File,
+    image: Image,
+    visible: u64,
+    found: &[Finding],
+) -> Result<()> {
     if control.is_floop() {
         apply_settings(args, device, &open).inspect_err(|_| {
             let _ = ioctl::clear(&open);
@@ -91,7 +109,7 @@ pub fn run(args: &cli::Attach) -> Result<()> {
             wait::for_partitions(device);
         }
         warn_of_tail(&image.path, &attachment, visible);
-        warn_of_no_partitions(&image.path, &attachment, &found);
+        warn_of_no_partitions(&image.path, &attachment, found);
         interrupt::check(&args.file)?;
         if args.autoclear {
             holder::start(device, &open).map_err(|error| {
@@ -104,19 +122,13 @@ pub fn run(args: &cli::Attach) -> Result<()> {
         }
         report(args, &attachment, &open)
     };
-    let result = finish();
-    if result.is_err() {
+    finish().inspect_err(|_| {
         // Leave nothing attached that the caller was not told about.
         if args.autoclear {
             holder::end(device);
         }
         let _ = ioctl::clear(&open);
-        drop(open);
-        if let Some(number) = made {
-            free::remove_again(&control, number);
-        }
-    }
-    result
+    })
 }
 
 /// Refuses an image that would be written through two devices, or warns of it.
