@@ -25,6 +25,8 @@ is "by-partuuid" \
 	"$(realpath $links/by-partuuid/0f100b00-0000-4000-8000-000000000001)" \
 	"${dev}p1"
 is "by-partlabel" "$(realpath $links/by-partlabel/FLOOPPART)" "${dev}p1"
+# While udev looks at a device it doesn't watch it.
+udev_settle
 make_fs ext4 "${dev}p1" -U 0f100b00-0000-4000-8000-000000000002 -L FLOOPLABEL
 # udev hears of a write by inotify, which settling doesn't wait for.
 uuid=$links/by-uuid/0f100b00-0000-4000-8000-000000000002
