@@ -488,9 +488,12 @@ def test_file_below_a_file(floop, image):
 
 def test_empty_image(floop, image, folder):
     """An empty file makes no device; the message says how to make it larger."""
-    complaint = floop.refused(UNSUITABLE, "attach", image(0))
-    assert "disk.img: is empty; give it a size first: truncate" in complaint
+    path = image(0)
+    complaint = floop.refused(UNSUITABLE, "attach", path)
+    assert "disk.img: is empty; give it a size first: floop resize" in complaint
     assert attached_below(folder) == []
+    floop.quiet("resize", path, "1M")
+    floop.attach(path)
 
 
 def test_offset_past_the_end(floop, image):
