@@ -492,7 +492,7 @@ def test_empty_image(floop, image, folder):
     complaint = floop.refused(UNSUITABLE, "attach", path)
     assert "disk.img: is empty; give it a size first: floop resize" in complaint
     assert attached_below(folder) == []
-    floop.quiet("resize", path, "1M")
+    floop("resize", path, "1M")
     floop.attach(path)
 
 

@@ -9,7 +9,7 @@
 . tests/lib/guard.sh
 programs loopdev pattern
 
-# interrupted WHEN ARG... - run floop with them, and interrupt it once WHEN holds
+# interrupted WHEN ARG... - run floop, and interrupt it once WHEN holds
 interrupted() {
 	local when=$1 floop status=0
 	shift
