@@ -565,7 +565,7 @@ void floop_ahead_exit_image(struct floop_image *image)
 	cancel_work_sync(&ahead->work);
 	while ((chunk = next_written(ahead)))
 		kfree(chunk);
-	kvfree(ahead->runs.runs);
+	floop_runs_exit(&ahead->runs);
 }
 
 /**

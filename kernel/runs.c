@@ -175,3 +175,14 @@ void floop_runs_init(struct floop_runs *runs)
 {
 	runs->looked_at = jiffies - LOOK_LASTS - 1;
 }
+
+/**
+ * floop_runs_exit() - forget all
+ * @runs: of an image
+ *
+ * Context: Process context. May sleep.
+ */
+void floop_runs_exit(struct floop_runs *runs)
+{
+	kvfree(runs->runs);
+}

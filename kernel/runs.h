@@ -47,6 +47,7 @@ struct floop_runs {
 extern unsigned int floop_leave_free;
 
 void floop_runs_init(struct floop_runs *runs);
+void floop_runs_exit(struct floop_runs *runs);
 bool floop_runs_have_room(struct floop_image *image,
 			  const struct floop_range *range);
 unsigned int floop_runs_unit(struct floop_image *image, sector_t sector);

@@ -85,13 +85,8 @@ dmesg -n 8
 cd "$PROJECT" || fail "cd $PROJECT"
 export HOME=/root TERM=${TERM:-linux} LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-# The command, if it is built. In memory it starts sooner than from the host's
-# folder, which isn't cached.
-if [ -z "$SYSTEMD" ] && [ -x cli/target/release/floop ]; then
-	mkdir -p /run/floop-bin
-	cp cli/target/release/floop /run/floop-bin/
-	PATH=$PATH:/run/floop-bin
-fi
+# The command, if it is built
+[ -n "$SYSTEMD" ] || PATH=$PATH:$PROJECT/cli/target/release
 
 if [ -n "$SHELL_RUN" ]; then
 	echo "floop's test machine, $(uname -r)." \
