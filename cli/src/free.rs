@@ -86,13 +86,14 @@ pub fn attach(
 }
 
 /// Attaches the image to the device of this number, which is made if need be.
+/// Also returns whether it was.
 pub fn attach_at(
     control: &Control,
     number: u32,
     image: &Image,
     config: &Config,
     sector_size: Option<u32>,
-) -> Result<(Device, File)> {
+) -> Result<(Device, File, bool)> {
     let device = Device { family: control.family, number };
     let node = device.node();
     let added = match ioctl::add(&control.file, number) {
@@ -114,12 +115,12 @@ pub fn attach_at(
             || !matches!(result, Ok(Attempt::Again | Attempt::Claimed))
     });
     match result {
-        Ok(Attempt::Done(device, file)) => return Ok((device, file)),
+        Ok(Attempt::Done(device, file)) => return Ok((device, file, added)),
         Ok(_) => {}
         Err(error) => {
             if added {
                 // Leave no device behind that nobody knows of.
-                let _ = ioctl::remove(&control.file, number);
+                remove_again(control, number);
             }
             return Err(error);
         }

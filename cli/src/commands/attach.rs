@@ -59,19 +59,17 @@ pub fn run(args: &cli::Attach) -> Result<()> {
     // Who interrupts it isn't told of the device, so it is detached then.
     interrupt::defer()
         .map_err(|error| Error::os(&image.path, "cannot wait", error))?;
-    let made = args.number.filter(|number| {
-        !Device { family: control.family, number: *number }.exists()
-    });
-    let (device, open) = match args.number {
-        None => free::attach(&control, &image, &config, args.sector_size),
+    let (device, open, made) = match args.number {
+        None => free::attach(&control, &image, &config, args.sector_size)
+            .map(|(device, open)| (device, open, false)),
         Some(number) => {
             free::attach_at(&control, number, &image, &config, args.sector_size)
         }
     }?;
     sharing::unlock(&image);
     let result = complete(args, &control, device, open, image, visible, &found);
-    if let (Err(_), Some(number)) = (&result, made) {
-        free::remove_again(&control, number);
+    if result.is_err() && made {
+        free::remove_again(&control, device.number);
     }
     result
 }

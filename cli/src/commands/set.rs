@@ -24,9 +24,6 @@ use crate::{
 pub fn run(args: &cli::Set) -> Result<()> {
     let before = attachment(&args.device)?;
     let device = before.device;
-    let find = || {
-        device.attachment().ok_or_else(|| target::not_attached(&args.device))
-    };
     check(args, &before)?;
     let open = open(args, &before)?;
     check_direct(args, &open, &before)?;
@@ -48,7 +45,9 @@ pub fn run(args: &cli::Set) -> Result<()> {
             allocate::switch(device, what, &args.device)?;
         }
         interrupt::check(&args.device)?;
-        let attachment = find()?;
+        let attachment = device
+            .attachment()
+            .ok_or_else(|| target::not_attached(&args.device))?;
         match args.mapping {
             Some(_) => set_mapping(args, &attachment),
             None => Ok(attachment),
