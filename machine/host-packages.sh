@@ -11,7 +11,6 @@ packages=(
 	cpio              # the initramfs that virtme-ng makes
 	debhelper         # the packages
 	debian-archive-keyring
-	dh-dkms
 	dpkg-dev
 	e2fsprogs         # the guest's root disk
 	file              # used by virtme-ng

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# As DKMS's own packages do; a kernel that floop doesn't know is no error.
+# As DKMS's own packages do
 version=@VERSION@
 dkms add -m floop -v "$version" --rpm_safe_upgrade
-dkms autoinstall || true
+/usr/lib/floop-dkms/build-module

@@ -85,7 +85,7 @@ install_dkms()
 	mkdir -p "$sources"
 	cp "$PROJECT"/kernel/*.[ch] \
 		"$PROJECT"/kernel/{Kbuild,Makefile,features.sh} "$sources/"
-	sed "s/#MODULE_VERSION#/$version/" \
+	sed "s/#MODULE_VERSION#/$version/; \$aAUTOINSTALL=\"yes\"" \
 		"$PROJECT/debian/floop-dkms.dkms" > "$sources/dkms.conf"
 	dkms install "floop/$version" -k "$KVER"
 }

@@ -5,6 +5,7 @@
 module once for each kernel of a test, which takes most of the time.
 """
 
+import contextlib
 import subprocess
 
 import pytest
@@ -70,6 +71,40 @@ def manual_pages(system):
     return [f"/usr/share/man/man8/floop-{name}.8.gz" for name in names]
 
 
+def new_kernel(system, kernel):
+    """Run the hooks that the packages of a kernel and its headers run."""
+    said = ""
+    for when in ("postinst", "header_postinst"):
+        said += system.run(
+            "DEB_MAINT_PARAMS=configure run-parts --exit-on-error"
+            f" --arg={kernel} --regex dkms /etc/kernel/{when}.d"
+        ).stdout
+    return said
+
+
+def left_alone(system, like, kernel, why):
+    """That kernel's installation passes, and floop says why it isn't there."""
+    system.run(f"cp -rs /lib/modules/{like} /lib/modules/{kernel}")
+    said = new_kernel(system, kernel)
+    assert f"floop-dkms: Linux {kernel} has no floop: " in said
+    assert why in said
+    assert kernel not in system.built()
+    system.run(f"ln -s {kernel} /lib/modules/$(uname -r)")
+    system.run(f"cd /var/lib/floop-dkms; mv {kernel} $(uname -r)")
+    assert why in system.run("floop doctor", check=False).stdout
+    system.run("rm /lib/modules/$(uname -r) /var/lib/floop-dkms/$(uname -r)")
+    system.run(f"rm -r /lib/modules/{kernel}")
+
+
+@contextlib.contextmanager
+def without_breaker(system):
+    """The headers of 6.12 lack what a lease needs; the build fails early."""
+    file = "/usr/src/linux-headers-6.12*-common/include/linux/filelock.h"
+    system.run(f"sed -i.bak s/lm_breaker_owns_lease/lm_x/ {file}")
+    yield
+    system.run(f"for f in {file}; do mv $f.bak $f; done")
+
+
 def test_on_debian_13(trixie):
     """Install, a kernel's upgrade, unknown kernels, downgrade, purge."""
     before = trixie.files()
@@ -122,15 +157,16 @@ def test_on_debian_13(trixie):
 
     # What a kernel's own installation runs
     trixie.run(f"mv /root/{stable} /lib/modules/")
-    trixie.run(f"/etc/kernel/postinst.d/dkms {stable}")
+    new_kernel(trixie, stable)
     assert sorted(trixie.built()) == [lts, stable]
 
     # Kernels that floop doesn't know: no error, no module
     for unknown in ("6.1.0-9-amd64", "7.4.0-amd64", "7.31.1-amd64"):
-        trixie.run(f"cp -rs /lib/modules/{lts} /lib/modules/{unknown}")
-        said = trixie.run(f"/etc/kernel/postinst.d/dkms {unknown}").stdout
-        assert "skipped for module(s) floop" in said
-        trixie.run(f"rm -r /lib/modules/{unknown}")
+        left_alone(trixie, lts, unknown, "this version of floop doesn't know")
+    # One that it knows, whose maker has taken away what floop needs
+    with without_breaker(trixie):
+        vendors = "6.12.999-vendor-amd64"
+        left_alone(trixie, lts, vendors, "no member named 'lm_breaker_owns")
     assert sorted(trixie.built()) == [lts, stable]
 
     # One kernel is enough for a downgrade, which builds for all.
@@ -153,6 +189,8 @@ def test_on_debian_12(bookworm):
     [kernel] = bookworm.kernels()
     bookworm.apt("install", "floop", "floop-dkms")
     assert list(bookworm.built()) == [kernel]
+    # Debian 12's own. Its DKMS's hook has failed for what isn't to be built.
+    left_alone(bookworm, kernel, "6.1.0-9-amd64", "floop doesn't know it")
     assert "floop 0." in bookworm.run(f"modinfo -k {kernel} floop").stdout
     bookworm.run("ls " + " ".join(manual_pages(bookworm)))
     # The host's own loop driver may be used, or none be there.
@@ -193,3 +231,5 @@ def test_rpms(tmp_path):
     for name in ("usr/sbin/mount.floop", "usr/share/man/man8/floop.8.gz"):
         assert f"/{name}" in listed[command]
         assert (tmp_path / name).is_symlink() or (tmp_path / name).exists()
+    run = tmp_path / "usr/lib/kernel/install.d/41-floop-dkms.install"
+    assert run.stat().st_mode & 0o111

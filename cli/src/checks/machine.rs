@@ -213,9 +213,15 @@ fn dkms(to: &mut Findings) {
         return;
     }
     let Some(version) = newest(&names) else { return };
-    let what = format!("DKMS has it, but not for this kernel ({kernel})");
+    let mut what = format!("DKMS has it, but not for this kernel ({kernel})");
+    // The package's script leaves the reason.
+    let why = fs::read_to_string(format!("/var/lib/floop-dkms/{kernel}"));
     let log = folder.join(version).join("build/make.log");
-    let mend = if Path::new(&format!("/lib/modules/{kernel}/build")).exists() {
+    let mend = if let Ok(why) = why {
+        what = format!("{what}: {}", why.trim());
+        "install a version of floop that knows it, or boot another kernel"
+            .to_owned()
+    } else if Path::new(&format!("/lib/modules/{kernel}/build")).exists() {
         let log = log.exists().then(|| format!("; see {}", log.display()));
         let log = log.unwrap_or_default();
         format!("dkms install floop/{version} -k {kernel}{log}")
