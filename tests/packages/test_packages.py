@@ -6,6 +6,7 @@ module once for each kernel of a test, which takes most of the time.
 """
 
 import contextlib
+import re
 import subprocess
 
 import pytest
@@ -103,6 +104,17 @@ def without_breaker(system):
     system.run(f"sed -i.bak s/lm_breaker_owns_lease/lm_x/ {file}")
     yield
     system.run(f"for f in {file}; do mv $f.bak $f; done")
+
+
+def licences(file):
+    """Of each crate in the command: its name, and the text of its licence."""
+    listed, *texts = file.read_text().split("-" * 80)
+    names = re.findall(r"^(\S+ v\S+): ", listed, re.MULTILINE)
+    assert len(names) > 30
+    assert any(name.startswith("ratatui ") for name in names)
+    heads = ", ".join(text.split(":", 1)[0].strip() for text in texts)
+    assert set(heads.split(", ")) == set(names)
+    assert any("BSD" in text or "Redistribution" in text for text in texts)
 
 
 def test_on_debian_13(trixie):
@@ -231,5 +243,6 @@ def test_rpms(tmp_path):
     for name in ("usr/sbin/mount.floop", "usr/share/man/man8/floop.8.gz"):
         assert f"/{name}" in listed[command]
         assert (tmp_path / name).is_symlink() or (tmp_path / name).exists()
+    licences(tmp_path / "usr/share/licenses/floop/crates.txt")
     run = tmp_path / "usr/lib/kernel/install.d/41-floop-dkms.install"
     assert run.stat().st_mode & 0o111
