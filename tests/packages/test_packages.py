@@ -56,6 +56,7 @@ def older(system, version):
     for path in (
         *(folder / "DEBIAN").iterdir(),
         folder / f"usr/src/floop-{version}/dkms.conf",
+        folder / "usr/lib/floop-dkms/build-module",
     ):
         path.write_text(path.read_text().replace(now, version))
     new = system.layer / "repository" / f"floop-dkms_{version}_all.deb"
