@@ -48,6 +48,7 @@ demo: setup-host
 .PHONY: test
 test: setup-host
 	@scripts/together.sh "cli pages" "setup packages-roots" packages
+	@machine/packages-module.sh
 	@$(VENV)/pytest tests $(ARGS)
 
 ## packages: make the Debian packages and the RPMs, in dist/
@@ -59,9 +60,14 @@ packages: setup-host
 packages-roots: setup-host
 	@machine/packages-roots.sh
 
+# The module as DKMS builds it from the package, for the test machine
+.PHONY: packages-module
+packages-module: packages packages-roots
+	@machine/packages-module.sh
+
 ## test-packages: the tests of the packages only
 .PHONY: test-packages
-test-packages: cli setup packages packages-roots
+test-packages: cli setup packages packages-roots packages-module
 	@$(VENV)/pytest tests/packages tests/packages/twice.py \
 		tests/cases/users/packages.sh $(ARGS)
 

@@ -3,21 +3,30 @@
 # shows: With apt, floop-drop-in changes drivers at once where no device is in
 #   use, and at the next boot where one is; /etc/flooptab is attached at that
 #   boot. Removing it brings the kernel's driver back. Both have the initramfs
-#   made anew. Purged, the packages leave no file.
+#   made anew. What is loaded is the module that DKMS has built. An upgrade
+#   leaves a device, its unit and the loaded module alone. Removing floop
+#   detaches a device at its last user's close. Purged, the packages leave no
+#   file.
 # modes: drop-in
 # machines: stable-drop-in
 # init: systemd
-# timeout: 400
-# What DKMS does with floop-dkms is in tests/packages; here a package of that
-# name stands for it, and the module is the machine's.
+# timeout: 600
+# DKMS installs here what it has built before (machine/packages-module.sh):
+# compiling would take the emulated machine many minutes, and is in
+# tests/packages.
 . tests/lib/users.sh
 
 conf=/usr/lib/modprobe.d/floop-drop-in.conf
 image=/var/lib/packages.img
 
+kver=$(uname -r)
+dkms=/lib/modules/$kver/updates/dkms/floop.ko.xz
+debs=build/packages
+
 # What the machine's own start puts where the packages put it. It does so at
 # each boot.
 own=(
+	/lib/modules/*/updates/floop.ko
 	/etc/udev/rules.d/60-floop.rules /usr/local/bin/floop
 	/usr/lib/systemd/system/floop{-detach,@}.service
 	/usr/sbin/mount.floop
@@ -28,8 +37,81 @@ own=(
 
 # files - all names in /etc and /usr, and of the packages' scripts
 files() {
-	find /etc /usr /lib/modules/*/updates /var/lib/dpkg/info -xdev \
-		-not -name '*.cache' -not -path '/etc/apt*' | sort
+	find /etc /usr /lib/modules/*/updates /var/lib/dpkg/info /var/lib \
+		-xdev -mindepth 1 -not -name '*.cache' -not -path '/etc/apt*' \
+		-not -path '/var/lib/apt*' -not -path '/var/lib/dpkg/*' \
+		-not -path '/var/lib/systemd*' -not -path "$WORK*" \
+		-not -path $image | sort
+}
+
+# The repository's index, for want of dpkg-scanpackages
+index() {
+	local deb
+	for deb in "$WORK"/repository/*.deb; do
+		dpkg-deb -f "$deb"
+		printf '%s\n' "Filename: ./${deb##*/}" \
+			"Size: $(stat -c %s "$deb")" \
+			"SHA256: $(sha256sum <"$deb" | cut -d ' ' -f 1)" ''
+	done >"$WORK/repository/Packages"
+}
+
+# stub NAME PROVIDES - a package that stands for what DKMS needs to compile
+stub() {
+	mkdir -p "$WORK/$1/DEBIAN"
+	cat >"$WORK/$1/DEBIAN/control" <<-END
+		Package: $1
+		Version: 1
+		Architecture: all
+		Maintainer: floop
+		Provides: $2
+		Description: stands for $2
+	END
+	dpkg-deb -b "$WORK/$1" "$WORK/repository/$1.deb"
+}
+
+# older - put version 0.0.9 of floop and of floop-dkms into the repository. Its
+# module is 0.0, and has no signature, which wouldn't be right.
+older() {
+	local deb folder=$WORK/older
+	for deb in dist/floop_*.deb dist/floop-dkms_*.deb; do
+		rm -rf "$folder"
+		dpkg-deb -R "$deb" "$folder"
+		[ ! -d "$folder/usr/src" ] ||
+			mv "$folder/usr/src/floop-$version" \
+				"$folder/usr/src/floop-0.0.9"
+		grep -rlIF "$version" "$folder" |
+			xargs sed -i "s/$version/0.0.9/g"
+		rm -f "$folder/DEBIAN/md5sums"
+		dpkg-deb -Zgzip -z1 -b "$folder" "$WORK/repository"
+	done
+	folder=/var/lib/dkms/floop/0.0.9
+	cp -a "/var/lib/dkms/floop/$version" $folder
+	ln -sfn /usr/src/floop-0.0.9 $folder/source
+	python3 - $folder/*/*/module/floop.ko.xz <<-END
+		import lzma, re, sys
+		file = sys.argv[1]
+		with lzma.open(file) as module:
+		    data = module.read()
+		end = data.index(b"~Module signature appended~")
+		size = int.from_bytes(data[end - 4 : end], "big")
+		data = data[: end - 12 - size]
+		data, times = re.subn(rb"(?<=\0version=floop )...", b"0.0",
+		                      data)
+		assert times == 1
+		with lzma.open(file, "wb", check=lzma.CHECK_CRC32) as module:
+		    module.write(data)
+	END
+}
+
+# by_dkms - what is loaded is DKMS's module: its build ID is in the file
+by_dkms() {
+	is "the module's file" "$(modinfo -F filename floop)" "$dkms"
+	check "what is loaded is it" python3 -c '
+import lzma, sys
+with open("/sys/module/floop/notes/.note.gnu.build-id", "rb") as note:
+    note = note.read()
+with lzma.open(sys.argv[1]) as module:
+    sys.exit(not note or note not in module.read())' "$dkms"
 }
 
 apt() {
@@ -52,7 +134,13 @@ served_by() {
 
 put_back() {
 	losetup --detach-all
-	apt purge floop floop-drop-in floop-dkms >/dev/null || true
+	apt purge floop floop-drop-in floop-dkms dkms compiler >/dev/null ||
+		true
+	rm -rf /var/lib/dkms
+	for kver in /lib/modules/*; do
+		cp "${MODULE_FILE%/*/*}/${kver##*/}/floop.ko" "$kver/updates/"
+	done
+	depmod
 	rm -f "$image" /etc/flooptab /etc/apt/sources.list.d/floop.list
 	for kind in modprobe modules-load; do
 		mkdir -p /usr/lib/$kind.d
@@ -75,37 +163,65 @@ case $BOOT in
 1)
 	rm -f "${own[@]}"
 	mkimage 16M $image >/dev/null
-	mkdir -p "$WORK/repository" "$WORK/floop-dkms/DEBIAN"
 	version=$(dpkg-deb -f dist/floop_*.deb Version)
-	cat >"$WORK/floop-dkms/DEBIAN/control" <<-END
-		Package: floop-dkms
-		Version: $version
-		Architecture: all
-		Maintainer: floop
-		Description: stands for the package of this name
-	END
-	dpkg-deb -b "$WORK/floop-dkms" "$WORK/repository/floop-dkms.deb"
-	cp dist/floop_*.deb dist/floop-drop-in_*.deb "$WORK/repository/"
-	apt_files=("$WORK"/repository/*.deb)
+	new="floop ${version%.0}"
+	mkdir -p "$WORK/repository"
+	cp dist/*.deb $debs/trixie/dkms_*.deb "$WORK/repository/"
+	stub compiler 'dpkg-dev, patch'
+	echo "deb [trusted=yes] file:$WORK/repository ./" \
+		>/etc/apt/sources.list.d/floop.list
 	files >/var/tmp/files-before
+	tar -C /var/lib -xf $debs/dkms.tar
+	older
+	index
+	apt update -o Dir::Etc::SourceList=/dev/null
 
 	rmmod floop
 	modprobe loop
 	served_by loop
+	apt install --no-install-recommends floop=0.0.9 floop-dkms=0.0.9
 	modprobe floop
-	device=$("$FLOOP" attach --driver floop "$image")
-	said=$(apt install --no-install-recommends "${apt_files[@]}")
+	is "the old version" "$(</sys/module/floop/version)" "floop 0.0"
+	by_dkms
+
+	device=$(floop attach --driver floop "$image")
+	unit=floop-detach.service
+	udev_settle
+	wait_until 20 systemctl -q is-active $unit
+	apt upgrade --no-install-recommends
+	is "the command" "$(floop --version)" "floop $version"
+	is "the module that is installed" "$(modinfo -F version floop)" \
+		"$new"
+	is "the one that is loaded" "$(</sys/module/floop/version)" \
+		"floop 0.0"
+	is "the unit" "$(systemctl is-active $unit)" active
+	is "the image" "$(cat "/sys/block/${device#/dev/}/loop/backing_file")" \
+		"$image"
+	matches "doctor" "$(floop doctor || true)" \
+		"*floop 0.0 is loaded, and $new is installed*"
+
+	said=$(apt install --no-install-recommends floop-drop-in)
 	matches "in use" "$said" "*floop is in use*next boot on*"
 	matches "initramfs" "$said" "*Processing triggers for initramfs-tools*"
 	check "the kernel's driver is loaded again" test -e /sys/module/loop
 	is "the command" "$(command -v floop)" /usr/bin/floop
 	check "it has its conf" test -e $conf
-	"$FLOOP" detach "$device"
-	gone "$image"
+
+	exec 5<"$device"
+	said=$(apt remove floop)
+	matches "removal" "$said" "*$device*"
+	echo "$said" | grep -F "$device"
+	is "in use, it is there" "$(cat \
+		"/sys/block/${device#/dev/}/loop/backing_file")" "$image"
+	is "the unit" "$(systemctl is-active $unit || true)" inactive
+	exec 5<&-
+	wait_until 20 test ! -e "/sys/block/${device#/dev/}/loop/backing_file"
 	rmmod floop
 	check "as at an upgrade" \
 		/var/lib/dpkg/info/floop-drop-in.postinst configure
 	served_by floop
+	is "the new version" "$(</sys/module/floop/version)" "$new"
+	by_dkms
 
 	device=$(losetup --find --show "$image")
 	said=$(apt remove floop-drop-in)
@@ -120,7 +236,7 @@ case $BOOT in
 	served_by loop
 
 	device=$(losetup --find --show "$image")
-	said=$(apt install "${apt_files[@]}")
+	said=$(apt install --no-install-recommends floop floop-drop-in)
 	matches "in use" "$said" "*loop is in use*next boot on*"
 	check "goes on" test ! -e "/sys/block/${device#/dev/}/loop/driver"
 	echo "data $image" >/etc/flooptab
@@ -129,6 +245,7 @@ case $BOOT in
 2)
 	device=$(realpath /dev/floop/data)
 	ours "$device"
+	by_dkms
 	is "its unit" "$(systemctl show --property=ActiveState --value \
 		floop@data.service)" active
 	check "stop it" systemctl stop floop@data.service
@@ -138,6 +255,9 @@ case $BOOT in
 	matches "initramfs" "$said" "*Processing triggers for initramfs-tools*"
 	served_by loop
 	check "purge" apt purge floop floop-drop-in floop-dkms
+	check "DKMS has nothing of it" test ! -e /var/lib/dkms/floop
+	check "purge" apt purge dkms compiler
+	rm -rf /etc/apt/sources.list.d/floop.list /var/lib/dkms
 	rm -f "${own[@]}"
 	is "files that are left" \
 		"$(files | comm -13 /var/tmp/files-before -)" ""
