@@ -138,6 +138,7 @@ put_back() {
 		true
 	rm -rf /var/lib/dkms
 	for kver in /lib/modules/*; do
+		mkdir -p "$kver/updates"
 		cp "${MODULE_FILE%/*/*}/${kver##*/}/floop.ko" "$kver/updates/"
 	done
 	depmod
@@ -209,8 +210,7 @@ case $BOOT in
 
 	exec 5<"$device"
 	said=$(apt remove floop)
-	matches "removal" "$said" "*$device*"
-	echo "$said" | grep -F "$device"
+	matches "removal" "$said" "*$device is in use*"
 	is "in use, it is there" "$(cat \
 		"/sys/block/${device#/dev/}/loop/backing_file")" "$image"
 	is "the unit" "$(systemctl is-active $unit || true)" inactive
