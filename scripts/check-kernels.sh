@@ -19,8 +19,8 @@ suites=(debian/dists/bookworm debian/dists/bookworm-backports
 mkdir -p "$folder/debs"
 locked check-kernels
 
-# index: print NAME URL SHA256 DEPENDS, of each package that belongs to a
-# kernel's headers, a line each.
+# index: list the packages that belong to a kernel's headers, in index.new: a
+# line each, NAME URL SHA256 DEPENDS.
 index()
 {
 	local suite
@@ -40,7 +40,7 @@ index()
 							depends
 					depends = ""
 				}'
-	done | sort -u -k 1,1
+	done | sort -u -k 1,1 > "$folder/index.new"
 }
 
 # fetch NAME TO: download that package and unpack it.
@@ -87,8 +87,17 @@ compile()
 		floop.ko
 }
 
+# run COMMAND...: run it, its output added to $log, with its progress
+run()
+{
+	(trap - INT QUIT; "$@") >> "$log" 2>&1 < /dev/null &
+	progress $! "$log" "$title"
+}
+
 [ -e "$ROOT/floop/stamp" ] || "$PROJECT/machine/setup.sh" --no-module
-index > "$folder/index.new"
+log=$BUILD/logs/check-kernels-index.log title=''
+: > "$log"
+run index || die "no list of kernels: $(cat "$log")"
 mv "$folder/index.new" "$folder/index"
 mapfile -t all < <(sed -n 's/^linux-headers-\([^ ]*amd64\) .*/\1/p' \
 	"$folder/index" | sort -V)
@@ -97,10 +106,12 @@ for kver in "${all[@]}"; do
 	# shellcheck disable=SC2053 # a pattern
 	[[ $kver == $pattern ]] || continue
 	log=$BUILD/logs/check-kernels-$kver.log
-	printf 'check-kernels: %-32s' "$kver"
-	if ! (prepare "$kver") > "$log" 2>&1; then
+	: > "$log"
+	printf -v title 'check-kernels: %-32s' "$kver"
+	printf '%s' "$title"
+	if ! run prepare "$kver"; then
 		said='FAILED to get the headers'
-	elif (compile "$kver") > "$log" 2>&1; then
+	elif run compile "$kver"; then
 		said=ok
 	elif grep -q "^floop: Linux $kver lacks what floop needs" "$log"; then
 		said='refused'
@@ -117,4 +128,4 @@ for kver in "${all[@]}"; do
 		bad=1
 	fi
 done
-exit $bad
+[ "$bad" = 0 ]

@@ -57,28 +57,46 @@ locked()
 	fi
 }
 
-# step TITLE COMMAND...: run COMMAND with its output in build/logs/. Every few
-# seconds print the time and the last line of the output, and if it fails, the
-# end of the output.
+# progress PID LOG START [EVERY]: wait for that child, whose output is LOG. On a
+# terminal a line is written over each second: START, the time, the last line of
+# LOG. It ends as START alone. Without a terminal a line follows every EVERY
+# seconds, or none.
+progress()
+{
+	local pid=$1 log=$2 start=$3 every=${4:-0} begun=$SECONDS tick=0
+	local width=90 begin='' end=$'\n' text
+	if [ -t 1 ]; then
+		begin=$'\r\e[K' end='' every=1
+		width=$(stty size <&1 2> /dev/null | cut -d ' ' -f 2)
+		[ "${width:-0}" -gt 0 ] || width=80
+		width=$((width - ${#start} - 12))
+		[ $width -gt 0 ] || width=0
+	fi
+	while kill -0 "$pid" 2> /dev/null; do
+		sleep 0.2
+		tick=$((tick + 1))
+		if [ "$every" = 0 ] || [ $((tick % (every * 5))) != 0 ]; then
+			continue
+		fi
+		text=$(tail -n 1 "$log" | tr -d '\r' | tr '[:cntrl:]' ' ')
+		printf '%s%s   %3d s  %.*s%s' "$begin" "$start" \
+			$((SECONDS - begun)) "$width" "$text" "$end"
+	done
+	[ -z "$begin" ] || printf '%s%s' "$begin" "$start"
+	wait "$pid"
+}
+
+# step TITLE COMMAND...: run COMMAND with its output in build/logs/, and show
+# its progress. If it fails, print the end of the output.
 step()
 {
-	local title=$1 name log pid start=$SECONDS tick=0
+	local title=$1 name log start=$SECONDS
 	shift
 	name=$(printf '%s' "${title%% (*}" | tr -cs 'a-zA-Z0-9' '-')
 	log=$BUILD/logs/setup-$name.log
 	printf '== %s\n' "$title" >&2
-	"$@" > "$log" 2>&1 < /dev/null 9>&- &
-	pid=$!
-	while kill -0 "$pid" 2> /dev/null; do
-		sleep 0.2
-		tick=$((tick + 1))
-		if [ $((tick % 25)) = 0 ]; then
-			printf '   %3d s  %s\n' $((SECONDS - start)) \
-				"$(tail -n 1 "$log" | tr -d '\r' |
-					cut -c 1-90)" >&2
-		fi
-	done
-	if ! wait "$pid"; then
+	(trap - INT QUIT; "$@") > "$log" 2>&1 < /dev/null 9>&- &
+	if ! progress $! "$log" '' 5 >&2; then
 		tail -n 30 "$log" >&2
 		die "failed: $title (all of its output: $log)"
 	fi

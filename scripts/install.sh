@@ -68,7 +68,7 @@ build()
 	fi
 	mkdir -p "$work"
 	cp -r "$PROJECT/kernel/." "$work/"
-	make -s -C "$work" KVER="$KVER"
+	step "floop.ko for $KVER" make -s -C "$work" KVER="$KVER"
 	printf 'Built %s for %s\n' "$work/floop.ko" "$KVER"
 }
 

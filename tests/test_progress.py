@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""scripts/common.sh: what step() and `make check` show while they wait."""
+
+import os
+import pathlib
+import pty
+import subprocess
+
+import pytest
+
+PROJECT = pathlib.Path(__file__).resolve().parent.parent
+STEP = '. scripts/common.sh; work() { echo "compile a.c"; sleep 3; }; '
+STEP += 'step "a test of progress" work'
+FAILS = '. scripts/common.sh; step "a test of progress" sh -c "echo why; false"'
+# The clippy and ruff of a check are played: it is the waiting that is tested.
+CHECK = "PATH=$1:$PATH; exec scripts/check.sh clippy"
+
+
+@pytest.fixture
+def tools(tmp_path):
+    """A folder with a cargo that takes its time."""
+    cargo = tmp_path / "cargo"
+    cargo.write_text("#!/bin/sh\necho compile a.c\nsleep 3\n")
+    cargo.chmod(0o755)
+    return tmp_path
+
+
+def without_terminal(script, *args):
+    return subprocess.run(
+        ["bash", "-c", script, "test", *map(str, args)],
+        cwd=PROJECT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+
+
+def on_terminal(script, *args):
+    """What a script writes to a terminal."""
+    terminal, end = pty.openpty()
+    with subprocess.Popen(
+        ["bash", "-c", script, "test", *map(str, args)],
+        cwd=PROJECT,
+        stdin=end,
+        stdout=end,
+        stderr=end,
+    ) as process:
+        os.close(end)
+        said = b""
+        while True:
+            try:
+                data = os.read(terminal, 65536)
+            except OSError:  # the last writer is gone
+                break
+            said += data
+    os.close(terminal)
+    assert process.returncode == 0, said
+    return said.decode()
+
+
+def moving(said):
+    """The lines that are written over, by the sequence that does it."""
+    return [text for text in said.split("\r\x1b[K")[1:] if " s  " in text]
+
+
+def test_a_step_moves():
+    said = on_terminal(STEP)
+    lines = moving(said)
+    assert len(set(lines)) >= 2, said
+    assert all("compile a.c" in line and "\n" not in line for line in lines)
+    assert said.split("\r\x1b[K")[-1].startswith("   done in "), said
+
+
+def test_a_check_moves(tools):
+    said = on_terminal(CHECK, tools)
+    lines = moving(said)
+    assert len(set(lines)) >= 2, said
+    assert all(line.startswith("check: clippy") for line in lines)
+    last = said.split("\r\x1b[K")[-1]
+    assert last.startswith("check: clippy      ok ("), said
+
+
+def test_no_moving_line_without_a_terminal(tools):
+    said = without_terminal(CHECK, tools).stdout
+    assert said.startswith("check: clippy      ok ("), said
+    assert said.count("\n") == 1
+    assert "\x1b" not in said
+
+
+def test_a_step_that_fails_says_why():
+    done = without_terminal(FAILS)
+    assert done.returncode == 1
+    assert "why\n" in done.stdout
+    assert "failed: a test of progress" in done.stdout
