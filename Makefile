@@ -75,7 +75,7 @@ test-packages: cli setup packages packages-roots packages-module
 .PHONY: try
 try:
 	@[ -e build/venv/stamp ] || machine/setup.sh --no-module
-	@cargo build --release --quiet --manifest-path cli/Cargo.toml
+	@cargo build --release --manifest-path cli/Cargo.toml
 	@$(VENV)/python tests/try.py --kernel "$(KERNEL)" --mode "$(MODE)" \
 		"$(CASE)"
 

@@ -26,6 +26,7 @@ from .host import (
     ROOT,
     script,
 )
+from .moving import Moving
 
 # Seconds that a machine gets to end by itself after it has reported a hang.
 GRACE = 90
@@ -108,6 +109,8 @@ class Machine:
         self.log = BUILD / "logs" / f"vm-{self.folder.name}.log"
         self.process = None
         self.timed_out = False
+        # Until the command prints something: a shell has the boot's messages.
+        self.moving = Moving("vm: the machine boots")
         # Seconds that a machine may take to its first line on the console
         self.silence = None
 
@@ -270,6 +273,13 @@ class Machine:
 
     def run(self):
         """Start the machine, and pass its output on until it ends."""
+        if not self.args.command:
+            self.pass_on()
+            return
+        with self.moving:
+            self.pass_on()
+
+    def pass_on(self):
         started = time.monotonic()
         deadline = started + self.args.timeout
         selector = selectors.DefaultSelector()
@@ -291,8 +301,7 @@ class Machine:
                     break
         selector.close()
 
-    @staticmethod
-    def drain(selector, timeout=0):
+    def drain(self, selector, timeout=0):
         """Copy the guest's output; False if there was none."""
         events = selector.select(timeout) if selector.get_map() else []
         if not events and timeout:
@@ -308,6 +317,7 @@ class Machine:
                 )
                 continue
             data = sock.recv(65536)
+            self.moving.end()
             if not data:
                 selector.unregister(sock)
                 sock.close()

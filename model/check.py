@@ -17,6 +17,9 @@ import sys
 import time
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(PROJECT))
+from machine.moving import Moving  # noqa: E402
+
 MODEL = PROJECT / "model" / "guard.pml"
 BUILD = PROJECT / "build" / "model"
 SECONDS = 600  # for each command, enough on a busy machine
@@ -239,7 +242,8 @@ def main(names):
     bad = 0
     for name in names or every:
         try:
-            outcome = verify(name, every[name])
+            with Moving(name, sys.stdout):
+                outcome = verify(name, every[name])
         except CannotRun as e:
             print(f"{name:16} FAILED: {e}", flush=True)
             bad += 1

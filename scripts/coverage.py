@@ -28,6 +28,9 @@ import sys
 import tomllib
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(PROJECT))
+from machine.moving import Moving  # noqa: E402
+
 REASONS = PROJECT / "tests" / "coverage.toml"
 LIB = PROJECT / "machine" / "machine.sh"
 
@@ -162,7 +165,8 @@ def main():
     parser.add_argument("results", type=pathlib.Path)
     arguments = parser.parse_args()
     reasons = Reasons()
-    lines = read_counts(arguments.results.resolve(), reasons.files)
+    with Moving("coverage: gcov's counts of each machine"):
+        lines = read_counts(arguments.results.resolve(), reasons.files)
     if not lines:
         sys.exit(
             f"coverage.py: {arguments.results} has no counts:"

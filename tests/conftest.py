@@ -462,7 +462,12 @@ class Machine:
                     [PROJECT / "machine" / "module.sh", release, "debug"]
                 )
         for command in commands:
-            subprocess.run(command, check=False, capture_output=True)
+            with subprocess.Popen(
+                command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            ) as process:
+                while process.poll() is None:
+                    self.config.waiting.show("builds the cases' programs")
+                    time.sleep(0.05)
 
     def boot(self):
         self.programs()
@@ -645,11 +650,45 @@ class Machine:
             )
 
 
+class Waiting:
+    """What goes on, behind what pytest has printed, on a terminal."""
+
+    def __init__(self, config):
+        self.terminal = config.pluginmanager.getplugin("terminalreporter")
+        self.capture = config.pluginmanager.getplugin("capturemanager")
+        self.begun = self.shown = time.monotonic()
+
+    def begin(self):
+        self.begun = self.shown = time.monotonic()
+
+    def show(self, what):
+        """Once a second; what is a text, or a function that returns one."""
+        now = time.monotonic()
+        if now - self.shown < 1 or not getattr(self.terminal, "isatty", False):
+            return
+        self.shown = now
+        what = what() if callable(what) else what
+        self.write(f"  {now - self.begun:.0f} s  {what}")
+
+    def end(self):
+        if self.shown != self.begun:
+            self.write("")
+
+    def write(self, text):
+        # Keep the place where pytest goes on, and stay on its line.
+        writer = self.terminal._tw
+        left = writer.fullwidth - writer.width_of_current_line - 1
+        with self.capture.global_and_fixture_disabled():
+            writer._file.write(f"\0337\033[K{text[: max(0, left)]}\0338")
+            writer.flush()
+
+
 class Machines:
     """All machines of a session, a few of them running at a time."""
 
-    def __init__(self, at_once):
-        self.at_once = at_once
+    def __init__(self, config):
+        self.at_once = config.option.at_once
+        self.waiting = config.waiting
         self.all = []
 
     def step(self):
@@ -658,9 +697,21 @@ class Machines:
 
     def until(self, condition):
         """Let them run until it is true."""
+        self.waiting.begin()
         while not condition():
             self.step()
+            self.waiting.show(self.running)
             time.sleep(0.05)
+        self.waiting.end()
+
+    def running(self):
+        """The cases that run, and machines where none does yet."""
+        at_work = [m for m in self.all if m.process is not None]
+        cases = [(m, m.running()) for m in at_work]
+        return ", ".join(
+            f"{item.group}/{item.path.stem}" if item else f"{m.needs} boots"
+            for m, item in cases
+        )
 
     def stop(self):
         for machine in self.all:
@@ -704,7 +755,8 @@ def pytest_collection_finish(session):
     for item in cases:
         groups.setdefault(item.needs, []).append(item)
     top = results_folder(session.config)
-    session.machines = Machines(session.config.option.at_once)
+    session.config.waiting = Waiting(session.config)
+    session.machines = Machines(session.config)
     ordered = others
     # The longest first, so that none is left to run alone at the end
     for needs in sorted(groups, key=lambda n: -len(groups[n])):

@@ -40,8 +40,10 @@ import time
 PROJECT = pathlib.Path(__file__).resolve().parent.parent.parent
 PLANTED = PROJECT / "tests" / "planted"
 BUILD = PROJECT / "build" / "planted"
-sys.path.insert(0, str(PROJECT / "tests"))
+sys.path[:0] = [str(PROJECT / "tests"), str(PROJECT)]
 from conftest import read_headers  # noqa: E402
+
+from machine.moving import Moving  # noqa: E402
 
 # A copy of the sources shares these with this one: they take long to make.
 SHARED = (
@@ -62,7 +64,8 @@ WHOLE = (
     ("tests/cases", "--kernel", "lts"),
 )
 ENOUGH = 95  # percent
-say_lock = threading.Lock()
+running = {}  # by thread, what it runs
+moving = Moving(lambda: ", ".join(running.values()), sys.stdout)
 clean_lock = threading.Lock()
 
 
@@ -71,8 +74,13 @@ class Failure(Exception):
 
 
 def say(text):
-    with say_lock:
-        print(text, flush=True)
+    moving.say(text)
+
+
+def begin(text):
+    """Say what runs from now on, and show it while it does."""
+    running[threading.get_ident()] = text
+    say(f"{text} ...")
 
 
 def git(*args, cwd=PROJECT):
@@ -342,7 +350,7 @@ def run_by(folder, bug):
         kind, path, options = kind_of(folder, by)
         groups.setdefault(kind, []).append((by, path, options))
     for number, group in enumerate(groups.values(), 1):
-        say(f"{bug.name}: {' '.join(by for by, _, _ in group)} ...")
+        begin(f"{bug.name}: {' '.join(by for by, _, _ in group)}")
         by = run_group(folder, number, group)
         if by:
             return by
@@ -385,7 +393,7 @@ def notice(bug, folder, args):
             return f"`{by}`"
         if bug.unnoticed or args.by_only:
             return ""
-        say(f"{bug.name}: all tests ...")
+        begin(f"{bug.name}: all tests")
         failed = run_whole(folder, max(1, os.cpu_count() // args.at_once))
         return f"`{failed}`, of all tests" if failed else ""
     finally:
@@ -474,7 +482,7 @@ def check_clean(bugs, args):
     for number, by in enumerate(
         sorted({by for bug in bugs for by in bug.by}), 1
     ):
-        say(f"clean: {by} ...")
+        begin(f"clean: {by}")
         if run_group(folder, number, [(by, *kind_of(folder, by)[1:])]):
             say(f"clean: {by} FAILS")
             fails.append(by)
@@ -548,4 +556,5 @@ def main():
 
 if __name__ == "__main__":
     os.nice(5)
-    main()
+    with moving:
+        main()
