@@ -1,15 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# The demo itself, for root, in the test machine or (NATIVE=1) here. Usage:
-#   run.sh side-by-side|drop-in FOLDER RESULTS
-# Makes a disk image in FOLDER, makes it a block device, fills and checks its
-# file systems, and adds a line for each way of attaching it to the table in
-# RESULTS.
+# The demo's round trip, for root, in the test machine or (NATIVE=1) here.
+# Usage:
+#   run.sh side-by-side FOLDER RESULTS
+#   run.sh drop-in FOLDER
+# The first makes a disk image in FOLDER. By each of the three drivers the image
+# becomes a block device, gets file systems, is filled, checked and detached;
+# RESULTS gets the seconds that this took, a line each. The second has losetup
+# and mount use what the first has left there, by floop in the loop driver's
+# place.
 
-set -euo pipefail
+. "$(dirname "$0")/lib.sh"
 
-mode=$1 folder=$2 results=$3
-floop=$(cd "$(dirname "$0")/.." && pwd)/cli/target/release/floop
+mode=$1 folder=$2
 image=$folder/disk.img
 mounts=$folder/mnt
 
@@ -19,50 +22,11 @@ for tree in /usr/src/linux-headers-*-common/include/net \
 	[ -d "$tree" ] && break
 done
 
-say()
-{
-	printf '\n# %s\n' "$*"
-}
-
-# run COMMAND...: show it and run it.
-run()
-{
-	printf '$ %s\n' "$*"
-	"$@"
-}
-
-# quiet COMMAND...: the same for one whose output is shown only if it fails.
+# quiet COMMAND...: show and run it; its output is shown only if it fails.
 quiet()
 {
 	printf '$ %s\n' "$*"
 	"$@" > "$folder/output" 2>&1 || { cat "$folder/output"; exit 1; }
-}
-
-switches()
-{
-	awk '$1 == "ctxt" { print $2 }' /proc/stat
-}
-
-start()
-{
-	started=$(date +%s.%N)
-	switched=$(switches)
-}
-
-# finish DRIVER HOW DEVICE: the line of the table, while the device is still
-# attached.
-finish()
-{
-	local name=${3#/dev/} seconds direct
-	seconds=$(awk -v a="$started" -v b="$(date +%s.%N)" \
-		'BEGIN { printf "%.1f", b - a }')
-	switched=$(($(switches) - switched))
-	direct=$(cat "/sys/block/$name/loop/dio")
-	[ "$direct" = 1 ] && direct=yes || direct=no
-	printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\n' \
-		"$1" "$2" "$3" "$direct" "$seconds" "$switched" \
-		"$(fincore --noheadings --raw --output PAGES "$image")" \
-		>> "$results"
 }
 
 drop_caches()
@@ -89,27 +53,31 @@ check()
 
 make_image()
 {
-	say "An image of 900 MB: a GPT, an EFI system partition," \
-		"one for ext4, one for xfs"
-	rm -f "$image"
-	run truncate -s 900M "$image"
-	printf '%s\n' 'label: gpt' 'size=64M, type=uefi' 'size=400M' \
-		'type=linux' |
-		run sfdisk --quiet "$image"
+	say "An image of 700 MB, which will get a GPT, an EFI system" \
+		"partition, ext4 and xfs"
+	run floop create "$image" 700M
 	mkdir -p "$mounts/esp" "$mounts/ext4" "$mounts/xfs"
 	(cd "$tree" && find . -type f -exec sha256sum {} + > "$folder/sums")
 }
 
-# use DEVICE: format its partitions, fill, check, unmount.
+# partitions: write a new GPT to the image. What is on it is gone.
+partitions()
+{
+	printf '%s\n' 'label: gpt' 'size=64M, type=uefi' 'size=200M' \
+		'type=linux' |
+		quiet sfdisk --wipe=always "$image"
+}
+
+# use: format the device's partitions, fill, check, unmount.
 use()
 {
 	run udevadm settle
-	quiet mkfs.vfat -F 32 -n EFI "${1}p1"
-	run mkfs.ext4 -q "${1}p2"
-	run mkfs.xfs -q -f "${1}p3"
-	run mount "${1}p1" "$mounts/esp"
-	run mount "${1}p2" "$mounts/ext4"
-	run mount "${1}p3" "$mounts/xfs"
+	quiet mkfs.vfat -F 32 -n EFI "${device}p1"
+	run mkfs.ext4 -q -F "${device}p2"
+	run mkfs.xfs -q -f "${device}p3"
+	run mount "${device}p1" "$mounts/esp"
+	run mount "${device}p2" "$mounts/ext4"
+	run mount "${device}p3" "$mounts/xfs"
 	run cp "$0" "$mounts/esp/BOOT.SH"
 	copy "$mounts/ext4"
 	copy "$mounts/xfs"
@@ -118,38 +86,24 @@ use()
 	check "$mounts/xfs"
 	run cmp "$0" "$mounts/esp/BOOT.SH"
 	run umount "$mounts/esp" "$mounts/ext4" "$mounts/xfs"
-	run fsck.vfat -n "${1}p1"
-	run fsck.ext4 -f -n "${1}p2"
-	quiet xfs_repair -n "${1}p3"
-	printf 'clean\n'
+	quiet fsck.vfat -n "${device}p1"
+	quiet fsck.ext4 -f -n "${device}p2"
+	quiet xfs_repair -n "${device}p3"
+	printf 'all three are clean\n'
 }
 
-side_by_side()
+# round_trip WAY: attach, use and detach, with the seconds for the table.
+round_trip()
 {
-	local device
-	say "floop, side by side with the in-tree driver"
-	start
-	printf '$ floop attach --partscan %s\n' "$image"
-	device=$("$floop" attach --partscan "$image")
-	printf '%s\n' "$device"
-	run lsblk -o NAME,SIZE,TYPE,LOG-SEC "$device"
-	use "$device"
-	printf '$ floop status %s\n' "$device"
-	"$floop" status "$device"
-	finish floop 'floop attach' "$device"
-	printf '$ floop detach %s\n' "$device"
-	"$floop" detach "$device"
-
-	say "the in-tree loop driver, for comparison"
-	modprobe loop
-	make_image > /dev/null
-	start
-	printf '$ losetup -P -f --show %s\n' "$image"
-	device=$(losetup -P -f --show "$image")
-	printf '%s\n' "$device"
-	use "$device"
-	finish 'loop, in-tree' 'losetup -P' "$device"
-	run losetup -d "$device"
+	local started
+	say "The round trip: $(title "$1")"
+	partitions
+	started=$(date +%s.%N)
+	attach "$1" "$image" partitions
+	use
+	detach "$1"
+	awk -v a="$started" -v b="$(date +%s.%N)" \
+		'BEGIN { printf "%.1f\n", b - a }' >> "$results"
 }
 
 drop_in()
@@ -157,32 +111,29 @@ drop_in()
 	local device start size
 	say "floop as the loop driver: losetup and mount -o loop" \
 		"as they come with Debian"
-	start
-	printf '$ losetup -P -f --show %s\n' "$image"
-	device=$(losetup -P -f --show "$image")
-	printf '%s\n' "$device"
-	use "$device"
+	attach loop "$image" partitions
+	run udevadm settle
 	run losetup -l "$device"
-	finish 'floop, drop-in' 'losetup -P' "$device"
-	run losetup -d "$device"
-
-	say "the ext4 partition alone, by mount -o loop"
+	run mount "${device}p3" "$mounts/xfs"
+	check "$mounts/xfs"
+	run umount "$mounts/xfs"
+	detach loop
 	read -r start size < <(sfdisk --dump "$image" |
 		awk -F '[=,]' '/img2/ { print $2 * 512, $4 * 512 }')
-	start
 	run mount -o "loop,offset=$start,sizelimit=$size" "$image" \
 		"$mounts/ext4"
-	device=$(findmnt -n -o SOURCE "$mounts/ext4")
-	run rm -r "$mounts/ext4/headers"
-	copy "$mounts/ext4"
-	drop_caches
 	check "$mounts/ext4"
-	finish 'floop, drop-in' 'mount -o loop' "$device"
 	run umount "$mounts/ext4"
 }
 
-make_image
 case $mode in
-side-by-side) side_by_side ;;
+side-by-side)
+	results=$3
+	modprobe loop
+	make_image
+	for way in "${ways[@]}"; do
+		round_trip "$way"
+	done
+	;;
 drop-in) drop_in ;;
 esac
