@@ -9,6 +9,7 @@
 
 . "$(dirname "$0")/../scripts/common.sh"
 cd "$PROJECT"
+. demo/lib.sh
 
 trips=$(mktemp "$BUILD/demo.XXXXXX")
 speeds=$(mktemp "$BUILD/demo.XXXXXX")
@@ -43,19 +44,19 @@ native()
 	folder=$(mktemp -d "$BUILD/demo-native.XXXXXX")
 	load floop
 	demo/run.sh side-by-side "$folder" "$trips"
-	rmmod floop
+	unload floop
 	if [ -e /sys/module/loop ] && ! modprobe -r loop; then
 		echo 'The loop driver is built in or in use: no drop-in part.'
 	else
 		load loop
 		demo/run.sh drop-in "$folder"
-		rmmod floop
+		unload floop
 	fi
 	load floop
 	demo/speed.sh "$folder" "$speeds"
 	demo/table.sh "$trips" "$speeds" "$costs"
 	demo/clone.sh "$folder"
-	rmmod floop
+	unload floop
 	rm -rf "$folder"
 }
 

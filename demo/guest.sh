@@ -4,7 +4,8 @@
 # disk, and in it the round trip, side by side and as the loop driver, and the
 # runs of fio. Usage: guest.sh SECONDS SPEEDS
 
-set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+
 exec 2>&1 # one stream, so that everything comes in order
 demo=$(dirname "$0")
 module=$demo/../build/modules/$(uname -r)/floop.ko
@@ -12,9 +13,10 @@ mkfs.xfs -q /dev/nvme0n1
 mkdir -p /mnt/disk
 mount /dev/nvme0n1 /mnt/disk
 bash "$demo/run.sh" side-by-side /mnt/disk "$1"
-rmmod floop loop
+unload floop
+unload loop
 insmod "$module" names=loop
 bash "$demo/run.sh" drop-in /mnt/disk
-rmmod floop
+unload floop
 insmod "$module" names=floop
 bash "$demo/speed.sh" /mnt/disk "$2"

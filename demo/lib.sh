@@ -60,3 +60,15 @@ detach()
 	*) run losetup -d "$device" ;;
 	esac
 }
+
+# unload MODULE: udev may still look at a device that has just been detached.
+unload()
+{
+	local _
+	udevadm settle
+	for _ in {1..50}; do
+		! rmmod "$1" 2> /dev/null || return 0
+		sleep 0.2
+	done
+	rmmod "$1"
+}

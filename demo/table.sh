@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Print the demo's table. Usage: table.sh SECONDS SPEEDS COSTS, files with a line
-# for each driver; COSTS is empty where instructions can't be counted.
+# Print the demo's table. Usage: table.sh SECONDS SPEEDS COSTS, files with a
+# line for each driver; COSTS is empty where instructions can't be counted.
 
 . "$(dirname "$0")/lib.sh"
 
