@@ -27,14 +27,19 @@ setup-host:
 	@machine/host-packages.sh
 	@machine/venv.sh
 
+# Whoever only builds and installs needs no test machine's packages.
+.PHONY: cargo
+cargo:
+	@command -v cargo > /dev/null || machine/host-packages.sh
+
 # The command; cargo shows its own progress.
 .PHONY: cli
-cli: setup-host
+cli: cargo
 	cargo build --release --manifest-path cli/Cargo.toml
 
 # The man pages and the shells' completions, in build/pages/
 .PHONY: pages
-pages: setup-host
+pages: cargo
 	cargo build --release --manifest-path cli/Cargo.toml --example pages
 	cli/target/release/examples/pages build/pages
 
