@@ -273,17 +273,19 @@ class Machine:
 
     def run(self):
         """Start the machine, and pass its output on until it ends."""
+        # It may build the module first, which shows its own progress.
+        listeners = self.start()
         if not self.args.command:
-            self.pass_on()
+            self.pass_on(listeners)
             return
         with self.moving:
-            self.pass_on()
+            self.pass_on(listeners)
 
-    def pass_on(self):
+    def pass_on(self, listeners):
         started = time.monotonic()
         deadline = started + self.args.timeout
         selector = selectors.DefaultSelector()
-        for target, listener in enumerate(self.start(), start=1):
+        for target, listener in enumerate(listeners, start=1):
             selector.register(
                 listener, selectors.EVENT_READ, (listener, target)
             )
