@@ -18,7 +18,7 @@ use crate::error::{Error, Exit, Result};
 use crate::output::warn;
 use crate::target::{not_attached, write_setting};
 use crate::text::{printable, unescape};
-use crate::{dio, interrupt, wait};
+use crate::{clock, dio, interrupt, wait};
 
 /// How long to wait for the mapping to begin.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -92,6 +92,13 @@ impl Break {
     /// The process: "cp (1234)".
     pub fn by(&self) -> Option<String> {
         Some(format!("{} ({})", self.command.as_ref()?, self.pid?))
+    }
+
+    /// When, and who, if the caller may know it: "2026-11-25T02:40:00Z by cp
+    /// (1234)".
+    pub fn describe(&self) -> String {
+        let by = self.by().map(|by| format!(" by {by}")).unwrap_or_default();
+        format!("{}{by}", clock::utc(self.time))
     }
 }
 
@@ -327,6 +334,10 @@ mod tests {
         assert_eq!(unknown, Some((7, None)));
         let by = of("7", "12").and_then(|known| known.by());
         assert_eq!(by.as_deref(), Some("é\\ \\x0a (12)"));
+        let said = |pid| of("7", pid).map(|known| known.describe());
+        assert_eq!(said("0").as_deref(), Some("1970-01-01T00:00:07Z"));
+        let at = "1970-01-01T00:00:07Z by é\\ \\x0a (12)";
+        assert_eq!(said("12").as_deref(), Some(at));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::ioctl::Info;
 use crate::mapping::{Break, Mapping};
 use crate::text::{bytes, count, printable, yes_no};
 use crate::users::Users;
-use crate::{allocate, clock, dio, discard, ioctl, mapping, space, users};
+use crate::{allocate, dio, discard, ioctl, mapping, space, users};
 
 /// What `list` shows about a device.
 #[derive(Debug, Serialize)]
@@ -310,8 +310,7 @@ fn mapping_lines(attachment: &Attachment) -> Vec<(&'static str, String)> {
         ),
     ];
     if let Some(last) = &mapping.last_break {
-        let by = last.by().map(|by| format!(" by {by}")).unwrap_or_default();
-        lines.push(("last broken", format!("{}{by}", clock::utc(last.time))));
+        lines.push(("last broken", last.describe()));
     }
     lines.push((
         "I/Os",

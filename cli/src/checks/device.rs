@@ -134,6 +134,11 @@ fn unmapped(subject: &Subject, to: &mut Findings) -> Option<Finding> {
                 .mend(format!("floop set {node} --mapping on")),
         );
     }
+    let obstacle = mapping.obstacle();
+    // What broke the mapping is of interest while it may come back.
+    let last = mapping.last_break.as_ref().filter(|_| obstacle.is_none());
+    let last = last.map(|last| format!("; last broken {}", last.describe()));
+    let last = last.unwrap_or_default();
     if why == OPENED {
         let who: Vec<String> = subject
             .identity()
@@ -144,13 +149,13 @@ fn unmapped(subject: &Subject, to: &mut Findings) -> Option<Finding> {
             .collect();
         if who.is_empty() {
             to.skip(format!("who has the image of {node} open"));
-            return Some(finding(Severity::Note, what));
+            return Some(finding(Severity::Note, what + &last));
         }
-        let what = format!("{what}: {}", who.join(", "));
+        let what = format!("{what}: {}{last}", who.join(", "));
         return Some(finding(Severity::Note, what).mend("end those processes"));
     }
-    let finding = finding(Severity::Note, what);
-    Some(match mapping.obstacle() {
+    let finding = finding(Severity::Note, what + &last);
+    Some(match obstacle {
         Some((_, way_out)) => finding.mend(way_out),
         None => finding,
     })

@@ -1,13 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# shows: floop doctor says why floop maps an image or not, who has it open, and
-#   what of the machine keeps it from that, and leaves everything as it is.
+# shows: floop doctor says why floop maps an image or not, who has it open, who
+#   broke its last epoch, and what of the machine keeps it from being mapped. It
+#   leaves everything as it is.
 # modes: side-by-side drop-in
 # machines: stable-side-by-side lts-drop-in
 # timeout: 240
 . tests/lib/cli.sh
 map_images
 
+NEWLINE=$'\n'
 someone_else="someone else has the image open"
 
 # found CHECK [DEVICE]... - what doctor says of it
@@ -37,11 +39,17 @@ exec 5<"$image"
 wait_until 20 opened "$dev"
 matches "who has the image open" "$(found unmapped "$dev")" \
 	"*$someone_else: *bash [(]process $$*end those*"
+matches "who broke the last epoch, and when" "$(found unmapped "$dev")" \
+	"*; last broken 20*Z by $(</proc/$$/comm) ($$)\"*"
+nobodys=$(setpriv --reuid=65534 --regid=65534 --clear-groups \
+	"$FLOOP" doctor "$dev")
+matches "to others, only when" "$nobodys" \
+	"*$someone_else; last broken 20*Z$NEWLINE*"
 exec 5<&-
 wait_until 20 is_mapped "$dev"
 check "turn it off" "$FLOOP" set "$dev" --mapping off
 matches "turned off" "$(found unmapped "$dev")" \
-	"*is not mapped: turned off*floop set $dev --mapping on*"
+	"*is not mapped: turned off\"*floop set $dev --mapping on*"
 check "turn it on" "$FLOOP" set "$dev" --mapping on
 epochs=$(loop_stat "$dev" epochs_broken)
 
