@@ -69,6 +69,9 @@ pub struct Details {
     pub last_break: Option<Break>,
     pub partitions: Vec<PartitionSummary>,
     pub users: Users,
+    /// The name that was given at the attach.
+    #[serde(skip)]
+    given: Option<OsString>,
     #[serde(skip)]
     attachment: Attachment,
     #[serde(skip)]
@@ -190,6 +193,7 @@ impl Details {
                 })
                 .collect(),
             users: users::of(attachment.device),
+            given: status.as_ref().map(reference),
             attachment: attachment.clone(),
             identity,
         }
@@ -211,6 +215,9 @@ impl Details {
         };
         let summary = &self.summary;
         line("device", &summary.device);
+        if let Some(number) = &summary.maj_min {
+            line("number", number);
+        }
         let version = summary
             .driver_version
             .as_ref()
@@ -231,6 +238,14 @@ impl Details {
                 printable(self.attachment.image().0.as_os_str())
             ),
         );
+        if let (Some(inode), Some(disk)) =
+            (summary.back_ino, &summary.back_maj_min)
+        {
+            line("inode", &format!("{inode} on {disk}"));
+        }
+        if let Some(name) = self.given.as_ref().filter(|n| !n.is_empty()) {
+            line("loop ref", &printable(name));
+        }
         line("size", &bytes(summary.size));
         if let Some(size) = self.allocated {
             line("allocated", &format!("{} of the image", bytes(size)));

@@ -212,6 +212,9 @@ def test_list_and_status_need_no_privilege(floop, image):
     assert "sector size:    512" in text
     assert re.search(r"^not seen: +the open files of \d+ process", text, re.M)
     assert "not seen:" not in floop("status", device)
+    # What only the open device tells.
+    assert "\nnumber: " in text
+    assert "\ninode: " not in text and "\nloop ref: " not in text
 
 
 def test_status_for_people(floop, image):
@@ -223,6 +226,11 @@ def test_status_for_people(floop, image):
         re.fullmatch(r"([^:]+): +(.*)", line).groups() for line in lines
     )
     assert facts["device"] == device
+    stat, number = os.stat(path), os.stat(device).st_rdev
+    host = f"{os.major(stat.st_dev)}:{os.minor(stat.st_dev)}"
+    assert facts["number"] == f"{os.major(number)}:{os.minor(number)}"
+    assert facts["inode"] == f"{stat.st_ino} on {host}"
+    assert facts["loop ref"] == str(path)[:63]
     assert facts["driver"].startswith(
         ("loop (in-tree)", "floop (drop-in for loop)")
     )
