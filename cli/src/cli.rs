@@ -403,7 +403,8 @@ pub struct List {
     #[arg(short = 'O', long, alias = "output", value_name = "COLUMN,...")]
     #[arg(value_enum, value_delimiter = ',', ignore_case = true)]
     pub columns: Vec<Column>,
-    /// One blank between columns; blanks in names are \x20
+    /// One blank between columns; in names blanks are \x20, and what is no
+    /// text is \xNN
     #[arg(long)]
     pub raw: bool,
     /// No line of headings

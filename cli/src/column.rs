@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The columns of `list`, and tables of columns.
 
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt;
 
 use clap::ValueEnum;
+
+use crate::text::printable;
 
 /// A column. losetup's names are aliases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -130,23 +134,26 @@ pub fn table(numbers: &[bool], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// Cells with one blank between them. A blank or a backslash in a cell is
-/// `\xNN`, so that each line has as many words as columns.
-pub fn raw(rows: &[Vec<String>]) -> String {
+/// Cells with one blank between them. A byte of a cell that is a blank, a
+/// backslash, a control character or not UTF-8 is `\xNN`, so that each line has
+/// as many words as columns.
+pub fn raw(rows: &[Vec<OsString>]) -> String {
     let mut text = String::new();
     for row in rows {
         for (at, cell) in row.iter().enumerate() {
             if at > 0 {
                 text.push(' ');
             }
-            for c in cell.chars() {
-                match c {
-                    ' ' | '\\' => {
-                        let _ = write!(text, "\\x{:02x}", u32::from(c));
+            let mut word = Vec::with_capacity(cell.len());
+            for byte in cell.as_bytes() {
+                match byte {
+                    b' ' | b'\\' => {
+                        word.extend(format!("\\x{byte:02x}").bytes());
                     }
-                    c => text.push(c),
+                    byte => word.push(*byte),
                 }
             }
+            text.push_str(&printable(OsStr::from_bytes(&word)));
         }
         text.push('\n');
     }
@@ -177,8 +184,10 @@ mod tests {
 
     #[test]
     fn raw_cells_have_no_blanks() {
-        let text = raw(&rows(&[&["NAME", "FILE"], &["a", "/x y\\z"]]));
-        assert_eq!(text, "NAME FILE\na /x\\x20y\\x5cz\n");
+        let file = OsStr::from_bytes(b"/x y\\z\xff").to_owned();
+        let text =
+            raw(&[vec!["NAME".into(), "FILE".into()], vec!["a".into(), file]]);
+        assert_eq!(text, "NAME FILE\na /x\\x20y\\x5cz\\xff\n");
     }
 
     #[test]

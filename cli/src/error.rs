@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use rustix::io::Errno;
 
-use crate::text::printable;
+use crate::text::shown;
 
 /// The exit codes, which are part of the interface: see `docs/command.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Error {
     pub fn new(exit: Exit, subject: &Path, cause: impl fmt::Display) -> Self {
         Self {
             exit,
-            message: format!("{}: {cause}", printable(subject.as_os_str())),
+            message: format!("{}: {cause}", shown(subject.as_os_str())),
             hint: None,
         }
     }

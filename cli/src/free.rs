@@ -17,7 +17,7 @@ use crate::error::{Error, Exit, Result};
 use crate::image::{Identity, Image};
 use crate::interrupt;
 use crate::ioctl::{self, Config};
-use crate::text::printable;
+use crate::text::shown;
 use crate::wait;
 
 /// How long to try while other processes take each device that is free.
@@ -128,7 +128,7 @@ pub fn attach_at(
     interrupt::check(&image.path)?;
     let cause = match device.attachment() {
         Some(other) => {
-            let name = printable(other.image().0.as_os_str());
+            let name = shown(other.image().0.as_os_str());
             format!("{name} is attached to it")
         }
         None => "is busy: a process has it open exclusively".to_owned(),

@@ -15,7 +15,7 @@ use crate::device::DevId;
 use crate::error::{Error, Exit, Result, reason};
 use crate::ioctl::Info;
 use crate::output::warn;
-use crate::text::{count, printable};
+use crate::text::{count, shown};
 
 /// Identifies an image independent of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +125,7 @@ impl Image {
                 {
                     let file =
                         open(false).map_err(|error| open_error(path, error))?;
-                    let name = printable(path.as_os_str());
+                    let name = shown(path.as_os_str());
                     warn(&format!(
                         "{name}: attached read-only: {}",
                         reason(&error)

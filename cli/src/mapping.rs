@@ -17,7 +17,7 @@ use crate::device::{Attachment, Device, Driver};
 use crate::error::{Error, Exit, Result};
 use crate::output::warn;
 use crate::target::{not_attached, write_setting};
-use crate::text::{printable, unescape};
+use crate::text::{printable, shown, unescape};
 use crate::{clock, dio, interrupt, wait};
 
 /// How long to wait for the mapping to begin.
@@ -287,7 +287,7 @@ pub fn wait_for(
     }
     warn(&format!(
         "{}: is not mapped yet: {reason}; it will be when that has changed",
-        printable(name.as_os_str())
+        shown(name.as_os_str())
     ));
     Ok(attachment)
 }

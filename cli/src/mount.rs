@@ -16,7 +16,7 @@ use std::str;
 use crate::device::{DevId, Device};
 use crate::flooptab;
 use crate::holder;
-use crate::text::{printable, unescape};
+use crate::text::{shown, unescape};
 
 /// The name by which the command is this.
 pub const NAME: &str = "mount.floop";
@@ -189,7 +189,7 @@ fn mount(arguments: &Arguments) -> Result<u8, Failure> {
     let mounted = device_at(Path::new(&arguments.folder));
     if plan.remount {
         let device = mounted.ok_or_else(|| {
-            let folder = printable(&arguments.folder);
+            let folder = shown(&arguments.folder);
             (FAILED, format!("{folder}: no floop or loop device is mounted"))
         })?;
         return second_mount(arguments, &plan, device);
@@ -199,8 +199,8 @@ fn mount(arguments: &Arguments) -> Result<u8, Failure> {
             FAILED,
             format!(
                 "{}: is mounted on {} already ({})",
-                printable(&arguments.image),
-                printable(&arguments.folder),
+                shown(&arguments.image),
+                shown(&arguments.folder),
                 device.node().display()
             ),
         ));
@@ -222,7 +222,7 @@ fn mount(arguments: &Arguments) -> Result<u8, Failure> {
     let name = printed.trim().strip_prefix("/dev/");
     let device: Option<Device> = name.and_then(|name| name.parse().ok());
     let (Some(device), true) = (device, output.status.success()) else {
-        let image = printable(&arguments.image);
+        let image = shown(&arguments.image);
         return Err((FAILED, format!("{image}: could not be attached")));
     };
     // This keeps the device until mount(8) is done. Closing it detaches the

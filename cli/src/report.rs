@@ -16,7 +16,7 @@ use crate::device::{self, Attachment, DevId, Driver};
 use crate::image::Identity;
 use crate::ioctl::Info;
 use crate::mapping::{Break, Mapping};
-use crate::text::{bytes, count, printable, yes_no};
+use crate::text::{bytes, count, shown, yes_no};
 use crate::users::Users;
 use crate::{allocate, dio, discard, ioctl, mapping, space, users};
 
@@ -235,7 +235,7 @@ impl Details {
             "image",
             &format!(
                 "{}{deleted}",
-                printable(self.attachment.image().0.as_os_str())
+                shown(self.attachment.image().0.as_os_str())
             ),
         );
         if let (Some(inode), Some(disk)) =
@@ -244,7 +244,7 @@ impl Details {
             line("inode", &format!("{inode} on {disk}"));
         }
         if let Some(name) = self.given.as_ref().filter(|n| !n.is_empty()) {
-            line("loop ref", &printable(name));
+            line("loop ref", &shown(name));
         }
         line("size", &bytes(summary.size));
         if let Some(size) = self.allocated {

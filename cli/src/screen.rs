@@ -13,7 +13,7 @@ use crate::device::Device;
 use crate::mapping::Break;
 use crate::sample::{Rates, Sample};
 use crate::size::short;
-use crate::text::{count, printable};
+use crate::text::{count, shown};
 use crate::users::Users;
 
 /// A device in `top`.
@@ -120,7 +120,7 @@ impl Row {
                 .and_then(|mapping| mapping.last_break.clone()),
             users: users.list(),
             first_user: first_user(users),
-            image: format!("{}{remark}", printable(image.as_os_str())),
+            image: format!("{}{remark}", shown(image.as_os_str())),
             number: attachment.device,
         }
     }

@@ -17,7 +17,7 @@ use crate::device::{self, Attachment, Family};
 use crate::error::{Error, Exit};
 use crate::image::{Identity, Image};
 use crate::ioctl::{self, Info};
-use crate::text::printable;
+use crate::text::shown;
 use crate::{allocate, discard, wait};
 
 /// How long another process may take to attach the same image.
@@ -231,7 +231,7 @@ pub fn warning(other: &Other, name: &Path) -> String {
     format!(
         "{}: is attached to {} for writing already; writing through both \
          destroys it (--read-only is safe)",
-        printable(name.as_os_str()),
+        shown(name.as_os_str()),
         other.attachment.device.node().display()
     )
 }

@@ -28,6 +28,24 @@ pub fn printable(name: &OsStr) -> String {
     text
 }
 
+/// The name of a file, safe to print and to paste into a shell: as it is, or
+/// `$'...'` of bash if it has control characters or isn't UTF-8.
+pub fn shown(name: &OsStr) -> String {
+    let text = printable(name);
+    if name.to_str() == Some(&text) && !text.contains("$'") {
+        return text;
+    }
+    let escaped: Vec<u8> = name
+        .as_bytes()
+        .iter()
+        .flat_map(|byte| match byte {
+            b'\\' | b'\'' => vec![b'\\', *byte],
+            byte => vec![*byte],
+        })
+        .collect();
+    format!("$'{}'", printable(OsStr::from_bytes(&escaped)))
+}
+
 /// What the kernel shows with octal escapes, as the paths in mountinfo, without
 /// them.
 pub fn unescape(text: &[u8]) -> Vec<u8> {
@@ -68,10 +86,15 @@ pub fn yes_no(flag: bool) -> &'static str {
     if flag { "yes" } else { "no" }
 }
 
-/// A name for a shell.
-pub fn quoted(name: &str) -> String {
+/// The name of a file for a shell.
+pub fn quoted(name: &OsStr) -> String {
+    quoted_shown(&shown(name))
+}
+
+/// The same, of a name as `shown()` returns it.
+pub fn quoted_shown(name: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "/._-+:@%,=".contains(c);
-    if name.chars().all(plain) {
+    if name.starts_with("$'") || !name.is_empty() && name.chars().all(plain) {
         name.to_owned()
     } else {
         format!("'{}'", name.replace('\'', "'\\''"))
@@ -104,9 +127,23 @@ mod tests {
     }
 
     #[test]
+    fn names_of_files() {
+        let of = |name: &[u8]| shown(OsStr::from_bytes(name));
+        assert_eq!(of("/tmp/é 1's\\.img".as_bytes()), "/tmp/é 1's\\.img");
+        assert_eq!(of(b"a\xffb"), "$'a\\xffb'");
+        assert_eq!(of(b"a\xff'\\"), "$'a\\xff\\'\\\\'");
+        assert_eq!(of(b"a\nb"), "$'a\\x0ab'");
+        // It is no such name.
+        assert_eq!(of(b"$'a\\xff'"), "$'$\\'a\\\\xff\\''");
+    }
+
+    #[test]
     fn names_for_a_shell() {
-        assert_eq!(quoted("/a/b.img"), "/a/b.img");
-        assert_eq!(quoted("/a b"), "'/a b'");
-        assert_eq!(quoted("it's"), "'it'\\''s'");
+        let of = |name: &[u8]| quoted(OsStr::from_bytes(name));
+        assert_eq!(of(b"/a/b.img"), "/a/b.img");
+        assert_eq!(of(b"/a b"), "'/a b'");
+        assert_eq!(of(b"it's"), "'it'\\''s'");
+        assert_eq!(of(b""), "''");
+        assert_eq!(of(b"a \xff"), "$'a \\xff'");
     }
 }

@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::cgroup::{self, Place};
 use crate::device::{self, DevId, Device};
 use crate::image::Identity;
-use crate::text::printable;
+use crate::text::{printable, shown};
 
 /// A process that has a device open, or one in a mount namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -289,7 +289,7 @@ fn mount_of(line: &[u8], index: &Index) -> Option<Mount> {
         device,
         number,
         id: fields.first()?.to_vec(),
-        point: printable(&unescape(fields.get(4)?)),
+        point: shown(&unescape(fields.get(4)?)),
         source,
     })
 }
@@ -431,7 +431,7 @@ fn swaps(nodes: &Nodes) -> Vec<String> {
         })
         .map(unescape)
         .filter(|name| nodes.paths.iter().any(|path| path == Path::new(name)))
-        .map(|name| printable(&name))
+        .map(|name| shown(&name))
         .collect()
 }
 

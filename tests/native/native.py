@@ -136,7 +136,7 @@ def attached_on(device):
         if (
             name.startswith("loop")
             and path.exists()
-            and path.read_text().strip() == device
+            and path.read_text(errors="replace").strip() == device
         ):
             found += [*attached_on(f"/dev/{name}"), f"/dev/{name}"]
     return found

@@ -8,7 +8,7 @@ use crate::device::{DevId, Device, Driver};
 use crate::dio;
 use crate::finding::{Finding, Findings, Severity};
 use crate::size::short;
-use crate::text::{printable, quoted};
+use crate::text::{quoted_shown, shown};
 use crate::users::{self, Users};
 
 /// The module's reason for an image that another process has open.
@@ -42,7 +42,7 @@ fn leaked(subject: &Subject) -> Option<Finding> {
     let node = subject.node();
     let unused = subject.users.is_empty() && all_seen(&subject.users);
     let (image, deleted) = attachment.image();
-    let image = printable(image.as_os_str());
+    let image = shown(image.as_os_str());
     if !deleted {
         let what = format!("is attached to {image}, and nobody uses it");
         return unused.then(|| {
@@ -91,7 +91,7 @@ fn autoclear(subject: &Subject) -> Option<Finding> {
         return Some(finding(Severity::Warning, &what).mend(format!(
             "nsenter --target {} --mount umount {}",
             mount.process.pid,
-            quoted(&mount.mount_point)
+            quoted_shown(&mount.mount_point)
         )));
     }
     let what = "its last user should detach it, and that can't be seen: a \

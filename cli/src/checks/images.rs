@@ -10,7 +10,7 @@ use rustix::fs::statvfs;
 use super::Subject;
 use crate::finding::{Finding, Findings, Severity};
 use crate::size::short;
-use crate::text::{printable, quoted};
+use crate::text::{quoted, shown};
 
 /// Runs all checks of the images. `wanted` says which devices are asked about.
 pub fn check(
@@ -67,7 +67,7 @@ fn shared(
             continue;
         }
         let nodes: Vec<String> = devices.iter().map(|d| d.node()).collect();
-        let image = printable(one.attachment.image().0.as_os_str());
+        let image = shown(one.attachment.image().0.as_os_str());
         let what = format!(
             "it is attached to {}, all writable: writes through one destroy \
              what another has cached",
@@ -125,7 +125,7 @@ fn space(
             continue;
         }
         let name = pool.path.parent().unwrap_or(&pool.path);
-        let name = printable(name.as_os_str());
+        let name = shown(name.as_os_str());
         let number = pool.images.values().filter(|more| **more > 0).count();
         let image = if number == 1 { "image" } else { "images" };
         let what = format!(
@@ -151,15 +151,17 @@ fn holes(subject: &Subject) -> Option<Finding> {
     if subject.attachment.read_only || has < size / 2 || missing < 65536 {
         return None;
     }
-    let image = printable(subject.attachment.image().0.as_os_str());
+    let image = shown(subject.attachment.image().0.as_os_str());
     let what = format!(
         "{} of {} of its image {image} are holes. If it was allocated as a \
          whole, discards punched them",
         short(missing),
         short(size)
     );
-    Some(
-        Finding::new(Severity::Note, "holes", subject.node(), what)
-            .mend(format!("fallocate --length {size} {}", quoted(&image))),
-    )
+    Some(Finding::new(Severity::Note, "holes", subject.node(), what).mend(
+        format!(
+            "fallocate --length {size} {}",
+            quoted(subject.attachment.image().0.as_os_str())
+        ),
+    ))
 }

@@ -18,7 +18,7 @@ use crate::ioctl::{self, Config};
 use crate::output::{self, warn};
 use crate::report::Details;
 use crate::sharing::{self, Other};
-use crate::text::{count, printable};
+use crate::text::{count, shown};
 use crate::{allocate, dio, discard, free, holder, interrupt, mapping, wait};
 
 /// Attaches an image.
@@ -314,14 +314,14 @@ fn verify(
 /// Warns of bytes at the end of the image that don't fill a sector and so can't
 /// be seen.
 fn warn_of_tail(image: &Path, attachment: &Attachment, visible: u64) {
-    let shown =
+    let seen =
         attachment.size - attachment.size % attachment.sector_size.max(1);
-    let lost = visible.saturating_sub(shown);
+    let lost = visible.saturating_sub(seen);
     if lost > 0 {
         warn(&format!(
             "{}: the last {} can't be seen: {visible} is not a multiple of the \
              sector size, {}",
-            printable(image.as_os_str()),
+            shown(image.as_os_str()),
             count(lost, "byte"),
             attachment.sector_size
         ));
@@ -351,6 +351,6 @@ fn warn_of_no_partitions(
             attachment.sector_size
         )
     };
-    let name = printable(image.as_os_str());
+    let name = shown(image.as_os_str());
     warn(&format!("{name}: holds {}, but {why}", table.describe()));
 }

@@ -14,7 +14,7 @@ use crate::device::{self, Attachment, Device, Family};
 use crate::error::{Error, Exit, Result};
 use crate::output::{self, complain};
 use crate::target::{self, not_attached};
-use crate::text::printable;
+use crate::text::shown;
 use crate::{holder, ioctl, users, wait};
 
 /// How long to wait for a process that only probes the device, as udev does.
@@ -116,7 +116,7 @@ fn is_left(attachment: &Attachment, deleted: bool) -> bool {
         complain(&format!(
             "{} stays, as it is in use{who} (its image is deleted, {})",
             device.node().display(),
-            printable(attachment.image().0.as_os_str())
+            shown(attachment.image().0.as_os_str())
         ));
     }
     !in_use
@@ -187,7 +187,7 @@ fn await_end(attachment: &Attachment, lazy: bool) -> State {
 }
 
 fn announce(attachment: &Attachment, outcome: &Outcome) {
-    let image = printable(attachment.image().0.as_os_str());
+    let image = shown(attachment.image().0.as_os_str());
     let device = &outcome.device;
     complain(&match outcome.state {
         State::Detached => format!("{device} detached ({image})"),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `floop list`.
 
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -12,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::ioctl::Info;
 use crate::output::{self, complain};
 use crate::report::{Summary, backing_number, reference, status};
-use crate::text::{printable, yes_no};
+use crate::text::{shown, yes_no};
 use crate::{mapping, size, target};
 
 /// `list --json`.
@@ -66,16 +67,24 @@ fn print(args: &cli::List, attached: &[Attachment]) -> Result<()> {
     } else {
         &args.columns
     };
-    let mut rows = Vec::new();
+    let mut rows: Vec<Vec<OsString>> = Vec::new();
     if !args.no_headings {
-        rows.push(columns.iter().map(|column| column.heading()).collect());
+        rows.push(columns.iter().map(|c| c.heading().into()).collect());
     }
-    rows.extend(attached.iter().map(|a| row(a, columns, args.bytes)));
+    rows.extend(attached.iter().map(|a| row(a, columns, args)));
     output::print(&if args.raw {
         column::raw(&rows)
     } else {
         let numbers: Vec<bool> =
             columns.iter().map(|column| column.is_number()).collect();
+        let rows: Vec<Vec<String>> = rows
+            .iter()
+            .map(|row| {
+                let text =
+                    |cell: &OsString| cell.to_string_lossy().into_owned();
+                row.iter().map(text).collect()
+            })
+            .collect();
         column::table(&numbers, &rows)
     })
 }
@@ -83,8 +92,8 @@ fn print(args: &cli::List, attached: &[Attachment]) -> Result<()> {
 fn row(
     attachment: &Attachment,
     columns: &[Column],
-    exact: bool,
-) -> Vec<String> {
+    args: &cli::List,
+) -> Vec<OsString> {
     let info = columns
         .iter()
         .any(|column| column.needs_device())
@@ -92,7 +101,7 @@ fn row(
         .flatten();
     columns
         .iter()
-        .map(|column| cell(*column, attachment, info.as_ref(), exact))
+        .map(|column| cell(*column, attachment, info.as_ref(), args))
         .collect()
 }
 
@@ -101,40 +110,46 @@ fn cell(
     column: Column,
     attachment: &Attachment,
     info: Option<&Info>,
-    exact: bool,
-) -> String {
+    args: &cli::List,
+) -> OsString {
+    let name = |name: &OsStr| -> OsString {
+        if args.raw { name.to_owned() } else { shown(name).into() }
+    };
     let bytes = |number: u64| {
-        if exact { number.to_string() } else { size::short(number) }
+        if args.bytes { number.to_string() } else { size::short(number) }
     };
     let unless = |value: Option<String>| value.unwrap_or("-".to_owned());
     match column {
-        Column::Name => attachment.device.node().display().to_string(),
-        Column::Size => bytes(attachment.size),
-        Column::Offset => bytes(attachment.offset),
-        Column::Limit => bytes(attachment.size_limit),
-        Column::Sector => attachment.sector_size.to_string(),
-        Column::ReadOnly => yes_no(attachment.read_only).to_owned(),
-        Column::Autoclear => yes_no(attachment.autoclear).to_owned(),
-        Column::Partscan => yes_no(attachment.partscan).to_owned(),
-        Column::Direct => yes_no(attachment.direct).to_owned(),
-        Column::Mapped => mapped(attachment),
-        Column::Driver => attachment.driver.id().to_owned(),
+        Column::Name => attachment.device.node().into(),
+        Column::Size => bytes(attachment.size).into(),
+        Column::Offset => bytes(attachment.offset).into(),
+        Column::Limit => bytes(attachment.size_limit).into(),
+        Column::Sector => attachment.sector_size.to_string().into(),
+        Column::ReadOnly => yes_no(attachment.read_only).into(),
+        Column::Autoclear => yes_no(attachment.autoclear).into(),
+        Column::Partscan => yes_no(attachment.partscan).into(),
+        Column::Direct => yes_no(attachment.direct).into(),
+        Column::Mapped => mapped(attachment).into(),
+        Column::Driver => attachment.driver.id().into(),
         Column::BackFile => {
             let (image, deleted) = attachment.image();
-            let deleted = if deleted { " (deleted)" } else { "" };
-            format!("{}{deleted}", printable(image.as_os_str()))
+            let mut cell = name(image.as_os_str());
+            cell.push(if deleted { " (deleted)" } else { "" });
+            cell
         }
-        Column::BackIno => unless(info.map(|info| info.lo_inode.to_string())),
+        Column::BackIno => {
+            unless(info.map(|info| info.lo_inode.to_string())).into()
+        }
         Column::BackMajMin => {
-            unless(info.map(|info| backing_number(info).to_string()))
+            unless(info.map(|info| backing_number(info).to_string())).into()
         }
         Column::MajMin => {
-            unless(attachment.device.id().map(|id| id.to_string()))
+            unless(attachment.device.id().map(|id| id.to_string())).into()
         }
-        Column::Ref => unless(
-            info.map(|info| printable(&reference(info)))
-                .filter(|text| !text.is_empty()),
-        ),
+        Column::Ref => {
+            let given = info.map(reference).filter(|name| !name.is_empty());
+            given.map_or_else(|| "-".into(), |given| name(&given))
+        }
     }
 }
 

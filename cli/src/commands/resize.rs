@@ -15,7 +15,7 @@ use crate::error::{Error, Exit, Result};
 use crate::image::{Identity, size_of, visible};
 use crate::occupied::{self, Occupied};
 use crate::output::{self, complain};
-use crate::text::{bytes, printable};
+use crate::text::{bytes, shown};
 use crate::{interrupt, ioctl, size, target, users, zeroes};
 
 /// `resize --json`.
@@ -153,7 +153,7 @@ impl<'a> Subject<'a> {
         let refuse =
             |cause: String| Error::new(Exit::Unsuitable, self.name, cause);
         if self.block && new != self.size {
-            let path = printable(self.path.as_os_str());
+            let path = shown(self.path.as_os_str());
             let cause = format!("the image is a block device, {path}");
             return Err(refuse(cause).hint("resize that first"));
         }
@@ -264,7 +264,7 @@ impl<'a> Subject<'a> {
 
     /// Says what happened, and what is still to be done.
     fn tell(&self, new: u64, thin: bool) {
-        let name = printable(self.path.as_os_str());
+        let name = shown(self.path.as_os_str());
         let how = match (new > self.size, thin) {
             (false, _) => "",
             (true, true) => "; the new part is sparse, as the image is",

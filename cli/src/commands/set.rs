@@ -15,7 +15,7 @@ use crate::error::{Error, Exit, Result};
 use crate::image::Identity;
 use crate::output::warn;
 use crate::report::Details;
-use crate::text::printable;
+use crate::text::shown;
 use crate::{
     allocate, dio, discard, interrupt, ioctl, mapping, output, target, users,
 };
@@ -57,7 +57,7 @@ pub fn run(args: &cli::Set) -> Result<()> {
         change().inspect_err(|_| restore(&open, &before, kept, ahead))?;
     if before.direct && !attachment.direct && args.direct.is_none() {
         let why = dio::reason(&attachment, None).unwrap_or_default();
-        let name = printable(args.device.as_os_str());
+        let name = shown(args.device.as_os_str());
         warn(&format!("{name}: I/O is buffered from now on: {why}"));
     }
     if args.json {

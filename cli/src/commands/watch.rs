@@ -19,7 +19,7 @@ use serde::Serialize;
 use crate::device::{self, Attachment, Device};
 use crate::error::{Error, Exit, Result, reason};
 use crate::mapping::Break;
-use crate::text::printable;
+use crate::text::shown;
 use crate::{cli, clock, signals};
 
 /// The kernel's uevents, before udev has seen them.
@@ -35,6 +35,9 @@ struct Event {
     name: &'static str,
     device: String,
     backing_file: String,
+    /// The image, safe to print.
+    #[serde(skip)]
+    image: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     size: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,6 +55,7 @@ impl Event {
             name,
             device: of.device.node().display().to_string(),
             backing_file: of.image().0.to_string_lossy().into_owned(),
+            image: shown(of.image().0.as_os_str()),
             size: None,
             count: None,
             reason: None,
@@ -63,9 +67,13 @@ impl Event {
         if json {
             return serde_json::to_string(self).unwrap_or_default();
         }
-        let image = printable(self.backing_file.as_ref());
-        let mut line =
-            format!("{} {} {} {image}", clock::now(), self.name, self.device);
+        let mut line = format!(
+            "{} {} {} {}",
+            clock::now(),
+            self.name,
+            self.device,
+            self.image
+        );
         if let Some(size) = self.size {
             let _ = write!(line, " size={size}");
         }
