@@ -76,7 +76,7 @@ const DOCTOR_EXAMPLES: &str = "\
 Examples:
   floop doctor
   sudo floop doctor /dev/loop0
-  floop doctor --json | jq -r '.findings[] | .what'
+  floop doctor --json | jq -r '.findings[] | .what, .mend // .advice'
 
 Exit codes besides those below, for what it has found (notes don't count):
   10  warnings

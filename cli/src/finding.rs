@@ -39,12 +39,14 @@ pub struct Finding {
     pub subject: String,
     /// What is wrong.
     pub what: String,
-    /// The command that mends it, or what to do.
+    /// The command that mends it, for a shell.
     pub mend: Option<String>,
+    /// What to do in place of a command, or beside it, in words.
+    pub advice: Option<String>,
 }
 
 impl Finding {
-    /// A finding without a remedy.
+    /// A finding, so far without a remedy. Each gets a command, words, or both.
     pub fn new(
         severity: Severity,
         check: &'static str,
@@ -52,13 +54,27 @@ impl Finding {
         what: impl Into<String>,
     ) -> Self {
         let subject = subject.to_string();
-        Self { severity, check, subject, what: what.into(), mend: None }
+        Self {
+            severity,
+            check,
+            subject,
+            what: what.into(),
+            mend: None,
+            advice: None,
+        }
     }
 
-    /// Adds the remedy.
+    /// Adds the command.
     #[must_use]
     pub fn mend(mut self, mend: impl Into<String>) -> Self {
         self.mend = Some(mend.into());
+        self
+    }
+
+    /// Adds words.
+    #[must_use]
+    pub fn advice(mut self, advice: impl Into<String>) -> Self {
+        self.advice = Some(advice.into());
         self
     }
 }

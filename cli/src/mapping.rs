@@ -28,7 +28,7 @@ const MAPPED: &str = "mapped";
 /// The module's reason for a mapping that is turned off.
 const OFF: &str = "turned off";
 /// The module's reason for an image with buffered I/O.
-const BUFFERED: &str = "I/O to the image is not direct";
+pub const BUFFERED: &str = "I/O to the image is not direct";
 
 /// The module's reasons that last, and what to do about each.
 const NEVER: [(&str, &str); 4] = [

@@ -3,6 +3,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 
 import pytest
@@ -17,6 +18,10 @@ from native import (
 )
 
 WARNINGS, ERRORS = 10, 11
+# What the commands that mend begin with.
+PROGRAMS = ["apt", "dd", "dkms", "dracut", "echo", "floop", "fstrim", "kill"]
+PROGRAMS += ["mknod", "modprobe", "mokutil", "nsenter", "partx", "rm"]
+PROGRAMS += ["sysctl", "update-initramfs"]
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
 
@@ -31,6 +36,13 @@ def examine(*devices, via=(), code=None):
     )
     assert result.returncode == by_worst
     assert code is None or result.returncode == code
+    for found in report["findings"]:
+        assert found["mend"] or found["advice"], found
+        # A command is one: a shell can read it.
+        if found["mend"]:
+            run("bash", "-n", "-c", found["mend"])
+            program = shlex.split(found["mend"])[0]
+            assert program in PROGRAMS, found
     return report
 
 
@@ -103,6 +115,7 @@ def test_deleted(floop, used, image):
     assert found["mend"] == f"floop detach {device}"
     found = finding(examine(in_use, code=DONE), "deleted")
     assert found["severity"] == "note" and "open in sleep" in found["what"]
+    assert found["mend"] == f"floop detach {in_use}"
 
 
 def test_shared(used, image):
@@ -141,6 +154,7 @@ def test_buffered(floop, used, fine, no_direct):
     found = finding(examine(device), "buffered")
     assert "has no direct I/O for it" in found["what"]
     assert found["mend"] is None
+    assert "no command changes that" in found["advice"]
 
 
 def test_space(used, image, folder):
@@ -160,18 +174,55 @@ def test_space(used, image, folder):
     assert finding(examine(second, code=ERRORS), "space")["severity"] == "error"
 
 
-def test_holes(used, fine):
-    """An image that was allocated as a whole and has holes now."""
-    path = full(fine / "a thick one", 4 << 20)
-    device = used(path)
+def test_trim(floop, image, folder):
+    """What is mounted can give blocks back to the file system below."""
+    below = folder / "below"
+    below.mkdir()
+    run("mount", "-t", "tmpfs", "-o", "size=24M", "none", below)
+    device = floop.attach(image(32 << 20, where=below, name="a"))
+    run("mkfs.ext4", "-q", "-F", "-O", "^has_journal", device)
+    mount = folder / "it's"
+    mount.mkdir()
+    run("mount", device, mount)
+    full(mount / "file", 8 << 20)
+    os.sync()
+    (mount / "file").unlink()
+    os.sync()
+    found = finding(examine(device, code=WARNINGS), "space")
+    assert shlex.split(found["mend"]) == ["fstrim", str(mount)]
+    allocated = os.stat(below / "a").st_blocks
+    run("bash", "-c", found["mend"])
+    assert os.stat(below / "a").st_blocks < allocated - (4 << 11)
+    run("umount", mount)
+    floop("detach", device)
+
+
+def test_holes(floop, used, fine):
+    """An image that was allocated as a whole and has holes now.
+
+    What fills them leaves written blocks, and the content as it is.
+    """
+    path = full(fine / "a thick one's", 4 << 20)
+    device = floop.attach(path)
     assert finding(examine(device), "holes") is None
     run("fallocate", "--punch-hole", "-o", "1M", "-l", "1M", path)
     os.sync()
+    content = path.read_bytes()
+    wait_until(lambda: finding(examine(device), "holes")["mend"])
     found = finding(examine(device, code=DONE), "holes")
     assert found["severity"] == "note" and "1M of 4M" in found["what"]
-    assert found["mend"] == f"fallocate --length {4 << 20} '{path}'"
     run("sh", "-c", found["mend"])
     assert finding(examine(device), "holes") is None
+    assert path.read_bytes() == content
+    extents = run("filefrag", "-v", path).stdout
+    assert "unwritten" not in extents and "4194304" in extents
+    # Another device of the image that is in use, and writes to it.
+    run("fallocate", "--punch-hole", "-o", "1M", "-l", "1M", path)
+    os.sync()
+    used("--if-attached", "allow", path)
+    found = finding(examine(device), "holes")
+    assert found["mend"] is None
+    assert "no command fills the holes of a device in use" in found["advice"]
 
 
 def table(*parts):
@@ -258,7 +309,8 @@ def test_nodes(used, image):
     name = os.path.basename(device)
     found = finding(examine(name, via=hidden), "node")
     assert (found["severity"], found["subject"]) == ("warning", device)
-    assert found["mend"] == f"rm -f {device}; mknod {device} b {number}"
+    makes = f"mknod -m 660 {device} b {number}"
+    assert found["mend"] == f"rm -f {device} && {makes}"
     # Another device's node is a block device, too.
     wrong = private(f"mount --bind {used(image(name='other'))} {device}")
     found = finding(examine(name, via=wrong), "node")
@@ -281,7 +333,11 @@ def test_container_without_nodes():
         if f["subject"] == "/dev/loop-control" and f["check"] == "node"
     ]
     assert len(control) == 1
-    assert control[0]["mend"].startswith("--device /dev/loop-control ")
+    assert "--device /dev/loop-control " in control[0]["advice"]
+    again = private(f"{CONTAINER}\n{control[0]['mend']}")
+    report = examine(via=again)
+    subjects = [f["subject"] for f in report["findings"]]
+    assert "/dev/loop-control" not in subjects
 
 
 def program(folder, name, script):
@@ -329,6 +385,10 @@ def test_drop_in_waits(machine, folder):
     found = finding(examine(via=via), "reload")
     assert (found["severity"], found["subject"]) == ("warning", "loop")
     assert "the in-tree driver is still loaded" in found["what"]
+    if os.path.exists("/sys/module/loop/initstate"):
+        assert found["mend"] == "modprobe -r loop && modprobe loop"
+    else:
+        assert "initcall_blacklist=loop_init" in found["advice"]
 
 
 # A loop driver that is no module has no state.
@@ -393,7 +453,7 @@ def test_secure_boot(machine, folder):
         found = finding(examine(via=via), "signature")
         assert bool(found) is expected
         if found:
-            assert "mokutil --import /var/lib/dkms/mok.pub" in found["mend"]
+            assert found["mend"] == "mokutil --import /var/lib/dkms/mok.pub"
 
 
 LOCKDOWN = """

@@ -137,6 +137,24 @@ def test_errors(floop, odd, folder):
     floop("detach", device)
 
 
+def test_doctor(floop, odd):
+    """The name and the command, which mends what it says."""
+    odd.write_bytes(b"x" * (8 << 20))
+    device = floop.attach(odd)
+    run("fallocate", "--punch-hole", "-o", "1M", "-l", "1M", odd)
+    os.sync()
+
+    def holes():
+        found = valid(output("doctor", "--json", device))["findings"]
+        return next((f for f in found if f["check"] == "holes"), None)
+
+    wait_until(lambda: holes() and holes()["mend"])
+    assert quoted(odd) in holes()["what"]
+    assert f"dd if={quoted(odd)} of={quoted(odd)} " in holes()["mend"]
+    run("bash", "-c", holes()["mend"])
+    assert holes() is None
+
+
 def test_mount_point(floop, image, folder):
     """So are other names: where a device is mounted."""
     device = floop.attach(image(8 << 20))

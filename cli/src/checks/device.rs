@@ -5,14 +5,28 @@ use std::path::Path;
 
 use super::Subject;
 use crate::device::{DevId, Device, Driver};
-use crate::dio;
 use crate::finding::{Finding, Findings, Severity};
 use crate::size::short;
 use crate::text::{quoted_shown, shown};
 use crate::users::{self, Users};
+use crate::{dio, mapping};
 
 /// The module's reason for an image that another process has open.
 const OPENED: &str = "someone else has the image open";
+
+/// Its reason for a lease that it can't have.
+const NO_LEASE: &str = "the file system grants no lease";
+/// Its reason for a map that found no memory.
+const NO_MEMORY: &str = "no memory for the map";
+
+/// Its reasons for buffered I/O to an image that may have direct I/O.
+const OFF: [&str; 2] = [
+    "turned off by LOOP_SET_DIRECT_IO",
+    "not asked for, and the parameter direct is asked",
+];
+
+/// What to do about a reason that passes.
+const WAIT: &str = "wait: it is mapped again once that has changed";
 
 /// Runs all checks of one device.
 pub fn check(subject: &Subject, to: &mut Findings) {
@@ -64,7 +78,8 @@ fn leaked(subject: &Subject) -> Option<Finding> {
         let who = subject.users.describe();
         let who = if who.is_empty() { "not seen".to_owned() } else { who };
         finding(Severity::Note, format!("{what}. Its users: {who}"))
-            .mend("end its users, and floop detach it")
+            .mend(format!("floop detach {node}"))
+            .advice("once told to, the last of them detaches it")
     })
 }
 
@@ -97,7 +112,9 @@ fn autoclear(subject: &Subject) -> Option<Finding> {
     let what = "its last user should detach it, and that can't be seen: a \
                 lazily unmounted file system, a mount namespace without a \
                 process, or the kernel";
-    (all_seen(users)).then(|| finding(Severity::Warning, what))
+    let advice = "no command ends what can't be seen; at the latest, a reboot \
+                  does";
+    all_seen(users).then(|| finding(Severity::Warning, what).advice(advice))
 }
 
 /// Buffered I/O, and why.
@@ -111,11 +128,19 @@ fn buffered(subject: &Subject) -> Option<Finding> {
         &node,
         format!("I/O to its image is buffered: {why}"),
     );
-    let can_be = attachment.driver == Driver::InTree && why == dio::NOT_ASKED;
+    let can_be = match attachment.driver {
+        Driver::InTree => why == dio::NOT_ASKED,
+        Driver::Floop | Driver::DropIn => {
+            OFF.iter().any(|words| why.starts_with(words))
+        }
+    };
     Some(if can_be {
         finding.mend(format!("floop set {node} --direct on"))
     } else {
-        finding
+        finding.advice(
+            "no command changes that in place: it takes an image on another \
+             file system, another offset or another sector size",
+        )
     })
 }
 
@@ -140,24 +165,40 @@ fn unmapped(subject: &Subject, to: &mut Findings) -> Option<Finding> {
     let last = last.map(|last| format!("; last broken {}", last.describe()));
     let last = last.unwrap_or_default();
     if why == OPENED {
-        let who: Vec<String> = subject
-            .identity()
-            .map(users::of_image)
-            .unwrap_or_default()
-            .iter()
-            .map(users::Process::describe)
-            .collect();
+        let openers =
+            subject.identity().map(users::of_image).unwrap_or_default();
+        let who: Vec<String> =
+            openers.iter().map(users::Process::describe).collect();
         if who.is_empty() {
             to.skip(format!("who has the image of {node} open"));
-            return Some(finding(Severity::Note, what + &last));
+            return Some(finding(Severity::Note, what + &last).advice(WAIT));
         }
+        let pids: Vec<String> =
+            openers.iter().map(|process| process.pid.to_string()).collect();
         let what = format!("{what}: {}{last}", who.join(", "));
-        return Some(finding(Severity::Note, what).mend("end those processes"));
+        return Some(
+            finding(Severity::Note, what)
+                .mend(format!("kill {}", pids.join(" ")))
+                .advice("wait for those processes, or end them"),
+        );
     }
     let finding = finding(Severity::Note, what + &last);
     Some(match obstacle {
-        Some((_, way_out)) => finding.mend(way_out),
-        None => finding,
+        _ if why == NO_MEMORY => finding
+            .mend(format!(
+                "floop set {node} --mapping off && floop set {node} \
+                 --mapping on"
+            ))
+            .advice("when there is memory again"),
+        Some((words, _)) if words == mapping::BUFFERED => {
+            finding.advice("make its I/O direct first")
+        }
+        Some((_, way_out)) => finding.advice(way_out),
+        None if why == NO_LEASE => finding.advice(
+            "no command changes that while leases are on; for an image on xfs \
+             it takes a kernel with CONFIG_EXPORTFS_BLOCK_OPS",
+        ),
+        None => finding.advice(WAIT),
     })
 }
 
@@ -178,8 +219,10 @@ fn nodes(device: Device, to: &mut Findings) {
         } else {
             "the kernel has this device, but it has no node".to_owned()
         };
-        let mend =
-            format!("rm -f {name}; mknod {name} b {} {}", id.major, id.minor);
+        let mend = format!(
+            "rm -f {name} && mknod -m 660 {name} b {} {}",
+            id.major, id.minor
+        );
         to.add(Finding::new(Severity::Warning, "node", name, what).mend(mend));
     }
 }
@@ -201,6 +244,12 @@ mod tests {
     #[test]
     fn the_word_is_the_modules() {
         let module = include_str!("../../../kernel/sysfs.c");
-        assert!(module.contains(&format!("= \"{OPENED}\",")));
+        for words in [OPENED, NO_LEASE, NO_MEMORY] {
+            assert!(module.contains(&format!("= \"{words}\",")), "{words}");
+        }
+        let module = include_str!("../../../kernel/direct.c");
+        for words in OFF {
+            assert!(module.contains(&format!("\"{words}\"")), "{words}");
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use serde::Serialize;
 
 use super::modules::{self, Installed};
-use crate::device::{self, Device, Family};
+use crate::device::{self, DevId, Device, Family};
 use crate::finding::{Finding, Findings, Severity};
 
 /// Which drivers there are.
@@ -139,23 +139,38 @@ fn control_nodes(drivers: &Drivers, to: &mut Findings) {
         if Path::new(&node).exists() {
             continue;
         }
-        let what = "the driver is loaded, but its control node is missing; in \
-                    a container it has to be bound, and so have the devices";
+        let what = "the driver is loaded, but its control node is missing";
         let first = Device { family, number: 0 }.node();
-        to.add(
-            Finding::new(Severity::Warning, "node", &node, what).mend(format!(
-                "--device {node} --device {} ...",
+        let finding = Finding::new(Severity::Warning, "node", &node, what)
+            .advice(format!(
+                "a container has to be started with it and the devices: \
+                 --device {node} --device {} ...",
                 first.display()
-            )),
-        );
+            ));
+        to.add(match control_number(family) {
+            Some(DevId { major, minor }) => {
+                finding.mend(format!("mknod -m 660 {node} c {major} {minor}"))
+            }
+            None => finding,
+        });
     }
     if drivers.floop.is_none() && drivers.loop_driver.is_none() {
         let what = "no driver is loaded";
-        to.add(
-            Finding::new(Severity::Note, "driver", "floop", what)
-                .mend("modprobe floop, or modprobe loop"),
-        );
+        to.add(Finding::new(Severity::Note, "driver", "floop", what).mend(
+            if modules::installed().is_some() {
+                "modprobe floop"
+            } else {
+                "modprobe loop"
+            },
+        ));
     }
+}
+
+/// The number of a driver's control node.
+fn control_number(family: Family) -> Option<DevId> {
+    let name = family.name();
+    let path = format!("/sys/class/misc/{name}-control/dev");
+    fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
 fn leases(drivers: &Drivers, to: &mut Findings) {
@@ -176,18 +191,37 @@ fn lvm(drivers: &Drivers, to: &mut Findings) {
     if drivers.floop.is_none() || !Path::new(conf).exists() {
         return;
     }
-    let known = [conf, "/etc/lvm/lvmlocal.conf"].into_iter().any(|path| {
-        fs::read(path)
-            .is_ok_and(|text| knows_floop(&String::from_utf8_lossy(&text)))
-    });
-    if !known {
-        let what = "LVM skips floop's devices: it doesn't know their kind";
-        to.add(
-            Finding::new(Severity::Note, "lvm", conf, what).mend(
-                "add to its section \"devices\": types = [ \"floop\", 16 ]",
-            ),
-        );
+    let local = "/etc/lvm/lvmlocal.conf";
+    let lines = |of: fn(&str) -> bool| {
+        [conf, local].into_iter().any(|path| {
+            fs::read(path).is_ok_and(|text| of(&String::from_utf8_lossy(&text)))
+        })
+    };
+    if lines(knows_floop) {
+        return;
     }
+    let what = "LVM skips floop's devices: it doesn't know their kind";
+    let finding = Finding::new(Severity::Note, "lvm", conf, what);
+    to.add(if lines(has_types) {
+        // A second line would take the place of the first.
+        finding.advice(
+            "no command does it: add \"floop\", 16 to the list \"types\" that \
+             LVM's configuration has",
+        )
+    } else {
+        finding
+            .mend(format!("echo 'devices/types = [ \"floop\", 16 ]' >>{local}"))
+    });
+}
+
+/// Whether a line of lvm.conf that counts has `types`.
+fn has_types(conf: &str) -> bool {
+    conf.lines().any(is_types)
+}
+
+fn is_types(line: &str) -> bool {
+    let line = line.trim_start();
+    line.strip_prefix("devices/").unwrap_or(line).starts_with("types")
 }
 
 /// Whether a line of lvm.conf that counts has `types` with floop.
@@ -217,28 +251,34 @@ fn dkms(to: &mut Findings) {
     // The package's script leaves the reason.
     let why = fs::read_to_string(format!("/var/lib/floop-dkms/{kernel}"));
     let log = folder.join(version).join("build/make.log");
-    let mend = if let Ok(why) = why {
+    if let Ok(why) = &why {
         what = format!("{what}: {}", why.trim());
-        "install a version of floop that knows it, or boot another kernel"
-            .to_owned()
-    } else if Path::new(&format!("/lib/modules/{kernel}/build")).exists() {
-        let log = log.exists().then(|| format!("; see {}", log.display()));
-        let log = log.unwrap_or_default();
-        format!("dkms install floop/{version} -k {kernel}{log}")
-    } else {
-        format!(
-            "install the kernel's headers (apt install linux-headers-{kernel})"
-        )
-    };
-    to.add(
-        Finding::new(
-            Severity::Warning,
-            "dkms",
-            format!("floop/{version}"),
-            what,
-        )
-        .mend(mend),
+    }
+    let finding = Finding::new(
+        Severity::Warning,
+        "dkms",
+        format!("floop/{version}"),
+        what,
     );
+    let headers = format!("/lib/modules/{kernel}/build");
+    to.add(if why.is_ok() {
+        finding.advice(
+            "install a version of floop that knows it, or boot another kernel",
+        )
+    } else if Path::new(&headers).exists() {
+        let finding =
+            finding.mend(format!("dkms install floop/{version} -k {kernel}"));
+        if log.exists() {
+            finding.advice(format!("{} may say why", log.display()))
+        } else {
+            finding
+        }
+    } else if Path::new("/usr/bin/apt").exists() {
+        let install = format!("apt install linux-headers-{kernel}");
+        finding.mend(install).advice("the kernel's headers are missing")
+    } else {
+        finding.advice("install the kernel's headers, which are missing")
+    });
 }
 
 /// The newest version that DKMS has in its folder.
@@ -250,26 +290,41 @@ fn newest(names: &[String]) -> Option<&String> {
     })
 }
 
+/// How to get another driver loaded.
+enum Remedy {
+    /// By this command.
+    Reload(String),
+    /// By a parameter of the kernel.
+    Boot,
+}
+
 /// A module that waits to be loaded in place of the loaded one.
 fn versions(drivers: &Drivers, module: Option<&Installed>, to: &mut Findings) {
-    let mut add = |name: &str, what: String, mend: String| {
-        to.add(
-            Finding::new(Severity::Warning, "reload", name, what).mend(mend),
-        );
+    let mut add = |name: &str, what: String, remedy: Remedy| {
+        let finding = Finding::new(Severity::Warning, "reload", name, what);
+        to.add(match remedy {
+            Remedy::Reload(modules) => finding.mend(modules).advice(
+                "reload it while none of its devices is in use, or reboot",
+            ),
+            Remedy::Boot => finding.advice(
+                "no command does it: add initcall_blacklist=loop_init to the \
+                 kernel's command line, and reboot, as its loop driver is \
+                 built in",
+            ),
+        });
     };
     let reload = |name: &str| {
         // modprobe loads nothing by the name of what is built in.
         let module = if drivers.loop_built_in { "floop" } else { name };
-        format!(
-            "modprobe -r {module} && modprobe {module} (while none of its \
-             devices is in use), or reboot"
-        )
+        Remedy::Reload(format!("modprobe -r {module} && modprobe {module}"))
     };
     let take_over = |name: &str| {
         if drivers.kept_out() {
-            "add initcall_blacklist=loop_init to the kernel's command line, \
-             and reboot: its loop driver is built in"
-                .to_owned()
+            Remedy::Boot
+        } else if name == "floop" && drivers.loop_driver.is_some() {
+            // Two drivers can't have one name.
+            let both = "modprobe -r floop && modprobe -r loop && modprobe loop";
+            Remedy::Reload(both.to_owned())
         } else {
             reload(name)
         }
@@ -355,9 +410,9 @@ fn signature(drivers: &Drivers, module: &Installed, to: &mut Findings) {
     };
     if module.signer.is_none() {
         let what = format!("is not signed, and {why} refuses to load it");
-        to.add(finding(what).mend(
-            "sign it (DKMS 3 does), and enroll the key: mokutil --import \
-             /var/lib/dkms/mok.pub, then reboot",
+        to.add(finding(what).advice(
+            "no one command does it: sign it, as DKMS 3 does, and enroll the \
+             key by mokutil --import",
         ));
         return;
     }
@@ -369,7 +424,8 @@ fn signature(drivers: &Drivers, module: &Installed, to: &mut Findings) {
         Some(true) => {}
         Some(false) => to.add(
             finding(format!("its key is not enrolled, and {why} is on"))
-                .mend(format!("mokutil --import {DKMS_KEY}, then reboot")),
+                .mend(format!("mokutil --import {DKMS_KEY}"))
+                .advice("reboot then, and confirm it on the screen"),
         ),
     }
 }
@@ -454,18 +510,30 @@ mod tests {
 
     #[test]
     fn what_mends_a_built_in_driver() {
-        let mend = |drivers: &Drivers| {
+        let found = |drivers: &Drivers| {
             let mut found = Findings::default();
             versions(drivers, Some(&module(Some("floop 0.2"))), &mut found);
-            found.findings.pop().and_then(|f| f.mend).unwrap_or_default()
+            found.findings.pop()
+        };
+        let mend = |drivers: &Drivers| {
+            found(drivers).and_then(|f| f.mend).unwrap_or_default()
+        };
+        let advice = |drivers: &Drivers| {
+            found(drivers).and_then(|f| f.advice).unwrap_or_default()
         };
         let parameter = "initcall_blacklist=loop_init";
         let mut serves = drivers(None);
-        assert!(mend(&serves).starts_with("modprobe -r loop"));
+        assert_eq!(mend(&serves), "modprobe -r loop && modprobe loop");
         serves.loop_built_in = true;
-        assert!(mend(&serves).contains(parameter));
+        assert_eq!(mend(&serves), "");
+        assert!(advice(&serves).contains(parameter));
         serves.floop = Some("floop 0.2".to_owned());
-        assert!(mend(&serves).contains(parameter));
+        assert!(advice(&serves).contains(parameter));
+        serves.loop_built_in = false;
+        assert_eq!(
+            mend(&serves),
+            "modprobe -r floop && modprobe -r loop && modprobe loop"
+        );
         let mut ours = drivers(Some("floop 0.1"));
         assert!(mend(&ours).starts_with("modprobe -r loop"));
         ours.loop_built_in = true;
@@ -478,6 +546,9 @@ mod tests {
         assert!(knows_floop("devices/types = [ \"fd\", 1, \"floop\", 16 ]"));
         assert!(!knows_floop("\t# types = [ \"floop\", 16 ]\n"));
         assert!(!knows_floop("types = [ \"fd\", 16 ]\n"));
+        assert!(has_types("a\n\ttypes = [ \"fd\", 16 ]\n"));
+        assert!(has_types("devices/types = [ \"fd\", 16 ]\n"));
+        assert!(!has_types("\t# types = [ \"fd\", 16 ]\n"));
     }
 
     #[test]

@@ -90,7 +90,10 @@ fn lines(drivers: &Drivers, found: &Findings) -> String {
     let _ = writeln!(text, "driver: {}", drivers.describe());
     for finding in &found.findings {
         let (severity, subject) = (finding.severity, &finding.subject);
-        let _ = writeln!(text, "{severity}: {subject}: {}", finding.what);
+        let advice = finding.advice.as_ref().map(|words| format!("; {words}"));
+        let advice = advice.unwrap_or_default();
+        let what = &finding.what;
+        let _ = writeln!(text, "{severity}: {subject}: {what}{advice}");
         if let Some(mend) = &finding.mend {
             let _ = writeln!(text, "    {mend}");
         }
