@@ -84,7 +84,8 @@ Exit codes besides those below, for what it has found (notes don't count):
 
 const TOP_EXAMPLES: &str = "\
 Keys: q quit, < > choose the column to sort by, r reverse, / filter (Enter
-accepts, Esc clears), space pause, arrows scroll
+accepts, Esc clears), space pause, arrows scroll. A narrow terminal shows the
+most important columns.
 
 Examples:
   floop top

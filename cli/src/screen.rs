@@ -72,6 +72,22 @@ pub const NUMBERS: [bool; COLUMNS.len()] = [
     false, false, false,
 ];
 
+/// The device, whose column always stays.
+const NAME: usize = 0;
+/// The image, whose column is the last one.
+const IMAGE: usize = COLUMNS.len() - 1;
+/// How little of an image's name is of use.
+const LEAST_OF_IMAGE: usize = 8;
+/// The widest column of text: long names leave room for the image.
+const MOST_OF_TEXT: usize = 24;
+
+/// Which columns go, the first one first, where there is no room for all: BY,
+/// WHY, READB/s, USER, BROKEN, WRITE/s, READ/s, FILE/s, IMAGE, ms, MAPPED,
+/// BUSY, B/s, IO/s. Before them go those without a value, and after them what
+/// it is sorted by.
+const GOING: [usize; COLUMNS.len() - 1] =
+    [12, 10, 4, 13, 11, 2, 1, 9, IMAGE, 6, 8, 7, 5, 3];
+
 /// The headings.
 pub fn headings() -> Vec<String> {
     COLUMNS.iter().map(|(name, _)| (*name).to_owned()).collect()
@@ -243,6 +259,63 @@ pub struct View {
     pub state: TableState,
 }
 
+/// The columns that there is room for, and their widths. Figures have all the
+/// width that they need; the image has what is left.
+fn fit(
+    cells: &[Vec<String>],
+    key: SortKey,
+    room: usize,
+) -> Vec<(usize, usize)> {
+    let width = |at: usize| {
+        let widest = cells.iter().map(|row| row[at].chars().count()).max();
+        let width = widest.unwrap_or_default().max(COLUMNS[at].0.len());
+        match at {
+            NAME => width,
+            IMAGE => LEAST_OF_IMAGE,
+            // They are not to come and go as figures grow.
+            at if NUMBERS[at] => width.max(5),
+            _ => width.min(MOST_OF_TEXT),
+        }
+    };
+    let is_empty =
+        |at: usize| !cells.is_empty() && cells.iter().all(|row| row[at] == "-");
+    let is_key = |at: usize| COLUMNS[at].1 == Some(key);
+    let mut kept: Vec<(usize, usize)> =
+        (0..COLUMNS.len()).map(|at| (at, width(at))).collect();
+    let taken = |kept: &[(usize, usize)]| {
+        kept.iter().map(|(_, width)| width + 1).sum::<usize>() - 1
+    };
+    let mut going = GOING.to_vec();
+    going.sort_by_key(|at| (is_key(*at), !is_empty(*at)));
+    for at in going {
+        if taken(&kept) <= room {
+            break;
+        }
+        kept.retain(|(one, _)| *one != at);
+    }
+    let rest = room.saturating_sub(taken(&kept));
+    if let Some((IMAGE, width)) = kept.last_mut() {
+        *width += rest;
+    }
+    kept
+}
+
+/// Text that fits, and shows that something was cut: of a path the beginning.
+fn cut(text: &str, width: usize, is_path: bool) -> String {
+    let len = text.chars().count();
+    if len <= width {
+        return text.to_owned();
+    }
+    let rest = width.saturating_sub(1);
+    if is_path {
+        let end: String = text.chars().skip(len - rest).collect();
+        format!("…{end}")
+    } else {
+        let start: String = text.chars().take(rest).collect();
+        format!("{start}…")
+    }
+}
+
 /// Draws the rows.
 pub fn draw(frame: &mut Frame, rows: &[Row], view: &mut View) {
     let [top, middle, bottom] = Layout::vertical([
@@ -263,38 +336,28 @@ pub fn draw(frame: &mut Frame, rows: &[Row], view: &mut View) {
     );
     frame.render_widget(Line::from(title), top);
     let cells: Vec<Vec<String>> = rows.iter().map(Row::cells).collect();
-    let width = |at: usize| {
-        let cells = cells.iter().filter_map(|row| row.get(at));
-        let widest = cells.map(|cell| cell.chars().count()).max();
-        widest.unwrap_or_default().max(COLUMNS[at].0.len())
-    };
-    let widths: Vec<Constraint> = (0..COLUMNS.len())
-        .map(|at| {
-            if at + 1 == COLUMNS.len() {
-                return Constraint::Min(10);
-            }
-            // Long names leave room for the image.
-            let width = width(at).min(24);
-            Constraint::Length(u16::try_from(width).unwrap_or(24))
-        })
-        .collect();
-    let aligned = |at: usize, text: String| {
-        let text = Text::from(text);
+    let columns = fit(&cells, view.key, middle.width.into());
+    let cell = |(at, width): (usize, usize), text: &str| {
+        let text = Text::from(cut(text, width, at == IMAGE));
         Cell::from(if NUMBERS[at] { text.right_aligned() } else { text })
     };
-    let header = COLUMNS.iter().enumerate().map(|(at, (name, key))| {
-        let cell = aligned(at, (*name).to_owned());
-        if *key == Some(view.key) {
+    let header = columns.iter().map(|column| {
+        let (name, key) = COLUMNS[column.0];
+        let cell = cell(*column, name);
+        if key == Some(view.key) {
             cell.style(Style::new().add_modifier(Modifier::REVERSED))
         } else {
             cell
         }
     });
     let bold = Style::new().add_modifier(Modifier::BOLD);
-    let lines = cells.into_iter().map(|row| {
+    let lines = cells.iter().map(|row| {
         TableRow::new(
-            row.into_iter().enumerate().map(|(at, cell)| aligned(at, cell)),
+            columns.iter().map(|column| cell(*column, &row[column.0])),
         )
+    });
+    let widths = columns.iter().map(|(_, width)| {
+        Constraint::Length(u16::try_from(*width).unwrap_or(u16::MAX))
     });
     let table = Table::new(lines, widths)
         .header(TableRow::new(header).style(bold))
@@ -310,6 +373,8 @@ pub fn draw(frame: &mut Frame, rows: &[Row], view: &mut View) {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use super::*;
     use crate::device::Family;
 
@@ -343,6 +408,63 @@ mod tests {
             assert!(row.matches(text), "{text}");
         }
         assert!(!row.matches("floop2"));
+    }
+
+    fn headings_in(cells: &[Vec<String>], key: SortKey, room: usize) -> String {
+        let names: Vec<&str> = fit(cells, key, room)
+            .into_iter()
+            .map(|(at, _)| COLUMNS[at].0)
+            .collect();
+        names.join(" ")
+    }
+
+    #[test]
+    fn the_least_important_columns_go_first() {
+        let row = "/dev/floop0 1234 1234 2468 12.3M 24.6M 0.25 100% 100% 12 \
+                   blocks 3 cp(17) /srv/mount /srv/images/a.img";
+        let row: Vec<String> = row.split(' ').map(str::to_owned).collect();
+        let of = |room| headings_in(from_ref(&row), SortKey::Name, room);
+        let all: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
+        assert_eq!(of(200), all.join(" "));
+        assert_eq!(
+            of(80),
+            "NAME READ/s WRITE/s IO/s B/s ms BUSY MAPPED FILE/s BROKEN IMAGE"
+        );
+        assert_eq!(of(60), "NAME IO/s B/s ms BUSY MAPPED FILE/s IMAGE");
+        assert_eq!(of(20), "NAME IO/s");
+        assert_eq!(of(3), "NAME");
+        // What it is sorted by stays.
+        let sorted = headings_in(from_ref(&row), SortKey::Broken, 20);
+        assert_eq!(sorted, "NAME BROKEN");
+        // What has no value goes first.
+        let mut plain = row.clone();
+        for at in [8, 9, 10, 11, 12] {
+            "-".clone_into(&mut plain[at]);
+        }
+        assert_eq!(
+            headings_in(&[plain], SortKey::Name, 80),
+            "NAME READ/s WRITE/s IO/s READB/s B/s ms BUSY USER IMAGE"
+        );
+        let image = fit(&[row], SortKey::Name, 200).pop();
+        assert!(image.is_some_and(|(at, width)| at == IMAGE && width > 50));
+    }
+
+    #[test]
+    fn the_order_of_going_is_the_one_that_is_told() {
+        let names: Vec<&str> = GOING.iter().map(|at| COLUMNS[*at].0).collect();
+        assert_eq!(
+            names.join(" "),
+            "BY WHY READB/s USER BROKEN WRITE/s READ/s FILE/s IMAGE ms MAPPED \
+             BUSY B/s IO/s"
+        );
+    }
+
+    #[test]
+    fn what_is_cut_is_marked() {
+        assert_eq!(cut("/srv/a.img", 10, true), "/srv/a.img");
+        assert_eq!(cut("/srv/a.img", 6, true), "…a.img");
+        assert_eq!(cut("fio (1234)", 6, false), "fio (…");
+        assert_eq!(cut("fio", 1, false), "…");
     }
 
     #[test]

@@ -23,9 +23,10 @@ LEAVE = b"\x1b[?1049l"
 class Screen:
     """floop top in a terminal of its own."""
 
-    def __init__(self, *args):
+    def __init__(self, *args, rows=300, columns=200):
         self.fd, other = pty.openpty()
-        size = struct.pack("HHHH", 300, 200, 0, 0)
+        self.rows, self.columns = rows, columns
+        size = struct.pack("HHHH", rows, columns, 0, 0)
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, size)
         self.before = termios.tcgetattr(self.fd)
         self.process = subprocess.Popen(
@@ -66,8 +67,11 @@ class Screen:
                 cells[row, column] = char
                 column += 1
         lines = [
-            "".join(cells.get((row, column), " ") for column in range(1, 201))
-            for row in range(1, 301)
+            "".join(
+                cells.get((row, column), " ")
+                for column in range(1, self.columns + 1)
+            )
+            for row in range(1, self.rows + 1)
         ]
         return "\n".join(line.rstrip() for line in lines)
 
@@ -97,8 +101,8 @@ def screen():
     """screen(ARG...) starts it."""
     started = []
 
-    def start(*args):
-        started.append(Screen(*args))
+    def start(*args, **size):
+        started.append(Screen(*args, **size))
         return started[-1]
 
     yield start
@@ -215,6 +219,45 @@ def test_control_c(screen):
     top = screen()
     top.shows("q quit")
     top.press("\x03")
+    top.ends()
+
+
+# What a whole cell of each column looks like.
+CELLS = {
+    "NAME": r"/dev/loop\d+",
+    **dict.fromkeys(["READ/s", "WRITE/s", "IO/s"], r"\d+|\d\.\d"),
+    **dict.fromkeys(["READB/s", "B/s"], r"0|\d+(\.\d)?[BKMG]?"),
+    "ms": r"-|\d+\.\d\d",
+    "BUSY": r"\d+%",
+    **dict.fromkeys(["MAPPED", "FILE/s", "WHY", "BROKEN", "BY"], "-"),
+    "USER": r"-|\S.*",
+    "IMAGE": r"\S+",
+}
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (60, 20)])
+def test_narrow_terminal(floop, image, busy, screen, folder, columns, rows):
+    """Where there is no room for a column, it isn't there.
+
+    Those that are have their headings and figures in full.
+    """
+    device = floop.attach(image(1 << 20, "an image with a long name.img"))
+    busy(device)
+    top = screen("--filter", str(folder), rows=rows, columns=columns)
+    # Only a second look has figures.
+    row = rf"^{device} +[^-]*[1-9].*%"
+    wait_until(lambda: re.search(row, top.text(), re.M))
+    lines = top.text().splitlines()
+    header = lines[1].split()
+    assert set(header) <= set(CELLS), header
+    assert {"NAME", "IO/s", "B/s", "ms", "BUSY", "IMAGE"} <= set(header)
+    # It maps nothing: these have no value.
+    assert not {"MAPPED", "FILE/s", "WHY", "BROKEN", "BY"} & set(header)
+    (line,) = [line for line in lines if line.startswith(device)]
+    pattern = " +".join(f"({CELLS[name]})" for name in header[:-1])
+    # Of the image's name, the end.
+    assert re.fullmatch(rf"{pattern} +(….+|/.+)ame\.img", line), line
+    top.press("q")
     top.ends()
 
 
