@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What the native tests have in common."""
 
+import contextlib
 import json
 import os
 import pathlib
+import pty
+import select
 import subprocess
+import termios
 import time
 
 PROJECT = pathlib.Path(__file__).resolve().parents[2]
@@ -87,6 +91,64 @@ class Floop:
         assert result.stderr.startswith("floop: ")
         assert result.stderr.count("\n") == 1
         return result.stderr
+
+
+class Terminal:
+    """The command on a terminal of its own, which it is the foreground of."""
+
+    def __init__(self, *args):
+        self.fd, other = pty.openpty()
+        self.before = termios.tcgetattr(self.fd)
+        # With this as its first terminal, a session's leader has it for its
+        # own: ^C is for the command.
+        script = 'exec 0<>"$0" 1>&0 2>&0; exec "$@"'
+        self.process = subprocess.Popen(
+            [
+                *["sh", "-c", script, os.ttyname(other)],
+                *[str(word) for word in words(args)],
+            ],
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "TERM": "xterm"},
+        )
+        self.all = b""
+        self.other = other
+
+    def read(self):
+        """All that it has printed so far."""
+        # Once the last one has closed the other side, reading is an error.
+        with contextlib.suppress(OSError):
+            while select.select([self.fd], [], [], 0)[0]:
+                self.all += os.read(self.fd, 65536)
+        return self.all.decode()
+
+    def says(self, text):
+        wait_until(lambda: text in self.read())
+
+    def press(self, keys):
+        os.write(self.fd, keys.encode())
+
+    def ends(self):
+        """Returns its exit code and all that it has printed.
+
+        The terminal is as it was.
+        """
+
+        def has_ended():
+            # It may have more to print than a terminal holds.
+            self.read()
+            return self.process.poll() is not None
+
+        wait_until(has_ended, 60)
+        assert termios.tcgetattr(self.fd) == self.before
+        return self.process.returncode, self.read().replace("\r\n", "\n")
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        os.close(self.other)
+        os.close(self.fd)
 
 
 def output_is_lost(*args):

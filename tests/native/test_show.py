@@ -489,6 +489,8 @@ def test_image_in_place_of_its_device(floop, image):
     [
         [],
         ["attach"],
+        ["create"],
+        ["resize"],
         ["detach"],
         ["list"],
         ["status"],
