@@ -582,6 +582,7 @@ static void learn_file(struct floop_image *image)
 	guard->gap_mask = image->rules.align > SECTOR_SIZE ?
 			  queue_virt_boundary(bdev_get_queue(guard->disk)) : 0;
 	guard->exchanges = floop_fs_is_xfs(guard->mapping->host);
+	guard->readers_end = !image->read_only && !guard->exchanges;
 	guard->retry = RETRY_FIRST;
 }
 

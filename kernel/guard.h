@@ -104,6 +104,7 @@ struct floop_breaker {
  * @any_pages: all bits if no I/O is mapped while @mapping has pages, else 0
  * @gap_mask: in a block, one part of an I/O's memory ends and the next one
  *	begins at a multiple of this and 1; 0: anywhere
+ * @readers_end: who opens the image to read ends the epoch as well
  * @exchanges: the file system can exchange blocks waiting for the
  *	invalidate_lock only (XFS_IOC_SWAPEXT)
  * @map: where the image's blocks are
@@ -147,6 +148,7 @@ struct floop_guard {
 	unsigned int forbidden;
 	unsigned long any_pages;
 	unsigned int gap_mask;
+	bool readers_end;
 	bool exchanges;
 	struct floop_map map;
 	struct block_device *disk;

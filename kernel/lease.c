@@ -35,16 +35,38 @@
 /* After that time a task that was told to wait is past the lease. */
 #define TOLD_LASTS	(60 * HZ)
 
-/* Does anybody else have the image open (read-only: open to write)? */
+/*
+ * Does anybody else have the image open, who could change it unnoticed? On xfs
+ * that is somebody who may write: what a reader can do there (clone the image)
+ * breaks layouts. Elsewhere a reader of a writable image counts, too.
+ */
 static bool is_opened(struct floop_image *image)
 {
 	struct inode *inode = file_inode(image->file);
 
-	if (image->read_only)
-		return inode_is_open_for_write(inode);
 	/* Ours are @file, and @sync_file, which is open to read. */
-	return atomic_read(&inode->i_writecount) != 1 ||
+	if (atomic_read(&inode->i_writecount) > !image->read_only)
+		return true;
+	return image->guard.readers_end &&
 	       atomic_read(&inode->i_readcount) != 1;
+}
+
+/**
+ * floop_lease_readers() - how often others have the image open to read only
+ * @image: the image
+ *
+ * Context: Any.
+ * Return: how often; 0 for a block device.
+ */
+unsigned int floop_lease_readers(struct floop_image *image)
+{
+	int readers;
+
+	if (image->is_bdev)
+		return 0;
+	readers = atomic_read(&file_inode(image->file)->i_readcount);
+	/* Ours are @sync_file, and @file of a read-only device. */
+	return max(readers - !!image->sync_file - image->read_only, 0);
 }
 
 /*

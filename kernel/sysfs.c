@@ -15,6 +15,7 @@
 
 #include "device.h"
 #include "image.h"
+#include "lease.h"
 #include "names.h"
 #include "settings.h"
 
@@ -257,11 +258,13 @@ static ssize_t stat_of(struct floop_image *image, char *buf)
 			 "mapped_memory %zu\n"
 			 "zeroed_bytes %llu\n"
 			 "epochs_begun %lu\n"
-			 "epochs_broken %lu\n",
+			 "epochs_broken %lu\n"
+			 "readers %u\n",
 			 sectors << SECTOR_SHIFT, READ_ONCE(map->extents),
 			 floop_map_bytes(map), READ_ONCE(image->ahead.bytes),
 			 READ_ONCE(image->guard.begun),
-			 READ_ONCE(image->guard.broken));
+			 READ_ONCE(image->guard.broken),
+			 floop_lease_readers(image));
 	len = show_ios(image, buf, len);
 	/* The name is last: what reads numbers only ends there. */
 	return show_breaker(image, buf, len);

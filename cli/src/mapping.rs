@@ -121,6 +121,9 @@ pub struct Mapping {
     pub epochs_begun: u64,
     /// How many epochs another opener ended.
     pub epochs_broken: u64,
+    /// How often others have the image open to read; `None` if the module
+    /// doesn't tell.
+    pub readers: Option<u64>,
     /// I/Os that were mapped.
     pub ios_mapped: u64,
     /// Reads of holes that were answered at once.
@@ -163,6 +166,7 @@ impl Mapping {
             zeroed: number("zeroed_bytes").unwrap_or_default(),
             epochs_begun: number("epochs_begun")?,
             epochs_broken: number("epochs_broken")?,
+            readers: number("readers"),
             ios_mapped: number("ios_mapped")?,
             // A module of before has none.
             ios_holes: number("ios_holes").unwrap_or_default(),

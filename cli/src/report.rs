@@ -62,6 +62,7 @@ pub struct Details {
     pub mapped_memory: Option<u64>,
     pub epochs_begun: Option<u64>,
     pub epochs_broken: Option<u64>,
+    pub readers: Option<u64>,
     pub ios_mapped: Option<u64>,
     pub ios_holes: Option<u64>,
     pub ios_file: Option<u64>,
@@ -176,6 +177,7 @@ impl Details {
             mapped_memory: mapping.map(|mapping| mapping.memory),
             epochs_begun: mapping.map(|mapping| mapping.epochs_begun),
             epochs_broken: mapping.map(|mapping| mapping.epochs_broken),
+            readers: mapping.and_then(|mapping| mapping.readers),
             ios_mapped: mapping.map(|mapping| mapping.ios_mapped),
             ios_holes: mapping.map(|mapping| mapping.ios_holes),
             ios_file: mapping.map(|mapping| mapping.ios_file),
@@ -326,6 +328,10 @@ fn mapping_lines(attachment: &Attachment) -> Vec<(&'static str, String)> {
     ];
     if let Some(last) = &mapping.last_break {
         lines.push(("last broken", last.describe()));
+    }
+    if let Some(readers @ 1..) = mapping.readers {
+        let often = count(readers, "time");
+        lines.push(("readers", format!("open {often} by others to read")));
     }
     lines.push((
         "I/Os",

@@ -120,6 +120,20 @@ breaks() {
 		fail "$fs: $what: the lease was not broken"
 }
 
+# reads_file WHAT COMMAND... - which opens the image to read: the lease is
+# broken on ext4, and not on xfs
+reads_file() {
+	local before
+	if [ "$fs" = ext4 ]; then
+		breaks "$@"
+		return
+	fi
+	wait_mapped "$dev"
+	before=$(broken "$dev")
+	check "$fs: $1" "${@:2}"
+	is "$fs: $1: leases broken" "$(broken "$dev")" "$before"
+}
+
 # goes WHAT DEVICE WAY OTHER - reads of the whole device take one path, and none
 # the other
 goes() {

@@ -99,6 +99,7 @@ def test_json_has_the_documented_fields(floop, image):
         "mapped_memory": (int, type(None)),
         "epochs_begun": (int, type(None)),
         "epochs_broken": (int, type(None)),
+        "readers": (int, type(None)),
         "ios_mapped": (int, type(None)),
         "ios_holes": (int, type(None)),
         "ios_file": (int, type(None)),

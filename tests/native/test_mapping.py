@@ -32,6 +32,7 @@ FIELDS = [
     "mapped_memory",
     "epochs_begun",
     "epochs_broken",
+    "readers",
     "ios_mapped",
     "ios_holes",
     "ios_file",
@@ -164,6 +165,7 @@ STAT = {
     "mapped_memory": 4096,
     "epochs_begun": 2,
     "epochs_broken": 1,
+    "readers": 2,
     "ios_mapped": 1200,
     "ios_holes": 5,
     "ios_file": 34,
@@ -185,6 +187,7 @@ def test_words(image, floop, served):
         "mapped:         786432 (768 KiB), 75% of the device, in 3 extents\n"
         "map's memory:   4096 (4 KiB)\n"
         "epochs:         2 begun, 1 broken\n"
+        "readers:        open 2 times by others to read\n"
         "I/Os:           1200 mapped, 5 of holes, 34 through the file\n"
     ) in run(*via, FLOOP, "status", device).stdout
     assert column(run(*via, FLOOP, "list").stdout, device) == "75%"
@@ -210,6 +213,7 @@ def test_causes(image, floop, served):
     assert (
         "\nepochs:         2 begun, 1 broken\n"
         "last broken:    2025-11-25T02:40:00Z by a b (12)\n"
+        "readers:        open 2 times by others to read\n"
         "I/Os:           1200 mapped, 5 of holes, 34 through the file\n"
         "by the file:    30 to blocks that aren't mapped, 3 while not mapped, "
         "1 moon\n"
