@@ -19,7 +19,7 @@ from native import (
 
 WARNINGS, ERRORS = 10, 11
 # What the commands that mend begin with.
-PROGRAMS = ["apt", "dd", "dkms", "dracut", "echo", "floop", "fstrim", "kill"]
+PROGRAMS = ["apt", "dd", "dkms", "dracut", "echo", "floop", "fstrim"]
 PROGRAMS += ["mknod", "modprobe", "mokutil", "nsenter", "partx", "rm"]
 PROGRAMS += ["sysctl", "update-initramfs"]
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]

@@ -173,12 +173,9 @@ fn unmapped(subject: &Subject, to: &mut Findings) -> Option<Finding> {
             to.skip(format!("who has the image of {node} open"));
             return Some(finding(Severity::Note, what + &last).advice(WAIT));
         }
-        let pids: Vec<String> =
-            openers.iter().map(|process| process.pid.to_string()).collect();
         let what = format!("{what}: {}{last}", who.join(", "));
         return Some(
             finding(Severity::Note, what)
-                .mend(format!("kill {}", pids.join(" ")))
                 .advice("wait for those processes, or end them"),
         );
     }
