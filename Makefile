@@ -4,6 +4,9 @@
 PREFIX ?= /usr/local
 VENV := build/venv/bin
 FLOOP := cli/target/release/floop
+# The flags of debian/rules, so that cargo compiles each crate once for both.
+CARGO_HOME ?= $(HOME)/.cargo
+export RUSTFLAGS ?= --remap-path-prefix=$(CARGO_HOME)=/cargo
 
 .DEFAULT_GOAL := all
 

@@ -13,6 +13,8 @@ version=$(version)
 work=${1:-$BUILD/packages}
 dist=${1:-$PROJECT}/dist
 source=$work/floop-$version
+crates=$work/target
+[ "${1:-}" ] || crates=$PROJECT/cli/target
 nfpm=v2.43.4
 nfpm_folder=$BUILD/packages/nfpm-$nfpm
 
@@ -29,17 +31,19 @@ copy()
 		xargs -0 cp --parents -d -t "$source" )
 }
 
-# -d: cargo may be one that Debian's packages know nothing of.
+# -d: cargo may be one that Debian's packages know nothing of. Without FOLDER,
+# cargo (since 1.91) finds the crates that `make cli` has compiled.
 debian_packages()
 {
 	(cd "$source" && CARGO_TARGET_DIR=$work/target \
+		CARGO_BUILD_BUILD_DIR=$crates \
 		dpkg-buildpackage -d -b -us -uc)
 }
 
 fetch_nfpm()
 {
 	[ -x "$nfpm_folder/nfpm" ] ||
-		GOBIN=$nfpm_folder go install \
+		GOGC=400 GOBIN=$nfpm_folder go install \
 			"github.com/goreleaser/nfpm/v2/cmd/nfpm@$nfpm"
 }
 
@@ -67,11 +71,14 @@ check_packages()
 rm -rf "$work/new"
 mkdir -p "$work/new"
 step "packages: copy the sources" copy
+# Before what needs cargo, which `make cli` has until then
+if command -v go > /dev/null; then
+	step "packages: nfpm $nfpm (once)" fetch_nfpm
+fi
 step "packages: Debian's (cargo fetches the crates)" debian_packages
 step "packages: lintian" check_packages
 cp "$work"/*_"$version"_*.deb "$work/new/"
 if command -v go > /dev/null; then
-	step "packages: nfpm $nfpm (once)" fetch_nfpm
 	step "packages: RPMs" rpms
 else
 	echo "note: no RPMs: Go, which builds nfpm, is not installed" >&2
