@@ -19,9 +19,11 @@
 
 #include "compat.h"
 #include "fill.h"
+#include "fs.h"
 #include "guard.h"
 #include "hole.h"
 #include "image.h"
+#include "lease.h"
 #include "rules.h"
 
 #define MIN_CHUNK_SHIFT	13U	/* 4 MiB */
@@ -146,6 +148,20 @@ static bool is_contiguous(struct look *look, sector_t block, sector_t nr,
 }
 
 /*
+ * May the file system be asked for extents? On xfs ->fiemap() takes the inode's
+ * lock. A reader can hold that for ever, by a page fault that nobody answers,
+ * and whoever wants to change an attribute waits behind it, and we would behind
+ * them. bmap() doesn't take it there.
+ */
+static bool may_ask_for_extents(struct floop_image *image)
+{
+	struct inode *inode = file_inode(image->file);
+
+	return floop_fiemap_is_safe(inode) &&
+	       !(floop_fs_is_xfs(inode) && floop_lease_readers(image));
+}
+
+/*
  * Find the extent that begins at @block, up to @max blocks. Try the length of
  * the last one first, and whether it ends there; then double the length, or
  * halve the range that its end is in. Returns its length, or 0 if the block
@@ -158,7 +174,7 @@ static sector_t find_extent(struct look *look, sector_t block, sector_t max,
 
 	if (!find_block(look, block, disk))
 		return 0;
-	if (!floop_fiemap_is_safe(file_inode(look->image->file)))
+	if (!may_ask_for_extents(look->image))
 		return 1;
 	while (nr + 1 < too_long) {
 		try = clamp(try, nr + 1, too_long - 1);

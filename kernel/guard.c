@@ -418,8 +418,8 @@ static void drain_work(struct work_struct *work)
 }
 
 /*
- * Drop the pages that another task has read into the page cache. If it goes on
- * reading, its pages are dropped once a second.
+ * Drop the pages that another task has read into the page cache: soon, and if
+ * it goes on reading once a second.
  */
 static void pages_work(struct work_struct *work)
 {
@@ -429,13 +429,18 @@ static void pages_work(struct work_struct *work)
 	unsigned int memflags = memalloc_noio_save();
 
 	floop_cache_drop(image);
+	WRITE_ONCE(image->guard.dropped_at, jiffies);
 	memalloc_noio_restore(memflags);
 }
 
 static void drop_cache_later(struct floop_guard *guard)
 {
+	bool lately = time_before(jiffies,
+				  READ_ONCE(guard->dropped_at) + RETRY_LAST);
+
 	if (!delayed_work_pending(&guard->pages_work))
-		floop_background_queue(&guard->pages_work, RETRY_LAST);
+		floop_background_queue(&guard->pages_work,
+				       lately ? RETRY_LAST : RETRY_FIRST);
 }
 
 /*
@@ -584,6 +589,7 @@ static void learn_file(struct floop_image *image)
 	guard->exchanges = floop_fs_is_xfs(guard->mapping->host);
 	guard->readers_end = !image->read_only && !guard->exchanges;
 	guard->retry = RETRY_FIRST;
+	guard->dropped_at = jiffies - RETRY_LAST;
 }
 
 /**

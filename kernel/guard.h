@@ -135,6 +135,7 @@ struct floop_breaker {
  * @breaker: who ended the last one
  * @retry: the interval to the next attempt, in jiffies
  * @began: when the last epoch began, in jiffies
+ * @dropped_at: when @pages_work has dropped pages, in jiffies
  * @begin_work: takes the lease and begins an epoch
  * @resume_work: resumes an epoch after changes of our own
  * @pages_work: drops the pages that keep I/O from being mapped
@@ -174,6 +175,7 @@ struct floop_guard {
 	struct floop_breaker breaker;
 	unsigned long retry;
 	unsigned long began;
+	unsigned long dropped_at;
 	struct delayed_work begin_work;
 	struct delayed_work resume_work;
 	struct delayed_work pages_work;

@@ -191,6 +191,9 @@ static void stale_work(struct work_struct *work)
 	if (remap_is_stale(remap, remap->bio))
 		floop_cache_drop_range(remap->image, pos,
 				       remap->iter.bi_size);
+	/* Nothing else drops the others if this is the last I/O. */
+	if (floop_guard_has_pages(guard))
+		floop_guard_doubt(remap->image);
 	memalloc_noio_restore(memflags);
 	floop_window(FLOOP_WINDOW_END);
 	remap_finish(remap->bio);

@@ -49,7 +49,8 @@ kernel_has() {
 settled() {
 	local reason
 	reason=$(attr "$1" loop/mapped_reason)
-	[[ $reason != "not yet" && $reason != "someone else has"* ]]
+	[[ $reason != "not yet" && $reason != "someone else has"* &&
+		$reason != "the image's pages"* ]]
 }
 
 # describe HOST DISK ASKED DEVICE - its row

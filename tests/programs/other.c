@@ -42,13 +42,18 @@
  *	"submitted" before it waits for them
  *   other atomic PATH POS SEED LEN BLOCK
  *	direct writes with RWF_ATOMIC, one after the other; says "open" before
+ *   other stuck PATH
+ *	read(2) into memory that is never provided (userfaultfd), which holds
+ *	the inode's lock on xfs; says "reading" before
  *   other flags PATH +|-XFLAGS
  *	by path, with no descriptor of it: file_setattr(2)
  */
 #include <fcntl.h>
 #include <linux/aio_abi.h>
 #include <linux/dqblk_xfs.h>
+#include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/quota.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
@@ -287,6 +292,30 @@ static void do_atomic(const char *path, char **argv)
 	}
 }
 
+static void do_stuck(const char *path)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register all = {
+		.range.len = 4096,
+		.mode = UFFDIO_REGISTER_MODE_MISSING,
+	};
+	int fd = open(path, O_RDONLY);
+	int faults = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+	void *never = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	must(fd >= 0, path);
+	must(faults >= 0, "userfaultfd");
+	must(never != MAP_FAILED, "mmap");
+	must(!ioctl(faults, UFFDIO_API, &api), "UFFDIO_API");
+	all.range.start = (uintptr_t)never;
+	must(!ioctl(faults, UFFDIO_REGISTER, &all), "UFFDIO_REGISTER");
+	puts("reading");
+	fflush(stdout);
+	die("%s: a read that can't end gave %zd", path,
+	    pread(fd, never, 4096, 0));
+}
+
 static void do_flags(const char *path, const char *change)
 {
 	struct attributes a = {};
@@ -327,6 +356,8 @@ int main(int argc, char **argv)
 		do_map(argv[2], bytes(argv[3]), bytes(argv[4]), bytes(argv[5]));
 	} else if (argc == 4 && !strcmp(verb, "socket")) {
 		do_socket(argv[2], bytes(argv[3]));
+	} else if (argc == 3 && !strcmp(verb, "stuck")) {
+		do_stuck(argv[2]);
 	} else if (argc == 3 && !strcmp(verb, "fixed")) {
 		do_fixed(argv[2]);
 	} else if (argc == 3 && !strcmp(verb, "poll")) {

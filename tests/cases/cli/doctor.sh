@@ -46,10 +46,10 @@ image=$MNT/image
 noise "$image" 4
 dev=$("$FLOOP" attach --mapping on "$image")
 is "a mapped device" "$(found unmapped "$dev")" ""
-exec 5<"$image"
+exec 5<>"$image"
 wait_until 20 opened "$dev"
 matches "who has the image open" "$(found unmapped "$dev")" \
-	"*$someone_else: *bash [(]process $$*kill *$$*"
+	"*$someone_else: *bash [(]process $$*"
 matches "who broke the last epoch, and when" "$(found unmapped "$dev")" \
 	"*; last broken 20*Z by $(</proc/$$/comm) ($$)\"*"
 nobodys=$(setpriv --reuid=65534 --regid=65534 --clear-groups \

@@ -77,7 +77,7 @@ in_list() {
 broken_and_back() {
 	local broken
 	broken=$(loop_stat "$1" epochs_broken)
-	exec 5<"$2"
+	exec 5<>"$2"
 	wait_until 20 reason_is "$1" "$someone_else"
 	wait_until 20 maps "$1" 0
 	is "status says why not" "$(status "$1" mapped_reason)" "$someone_else"
@@ -182,7 +182,7 @@ check "detach" "$FLOOP" detach "$dev"
 ends_with 6 "floop: $dev: nothing is attached to it; *" set --mapping off "$dev"
 
 # --mapping on only warns while another process has the image open.
-exec 5<"$MNT/image"
+exec 5<>"$MNT/image"
 out=$("$FLOOP" attach --mapping on "$MNT/image" 2>&1 >"$WORK/device")
 dev=$(cat "$WORK/device")
 matches "not mapped yet" "$out" \

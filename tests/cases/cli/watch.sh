@@ -25,7 +25,7 @@ kill_watcher() {
 }
 dev=$("$FLOOP" attach --mapping on "$image")
 wait_until 20 happened attach
-exec 5<"$image"
+exec 5<>"$image"
 wait_until 20 happened epoch-broken
 matches "why it was broken" "$(grep " epoch-broken $dev" "$WORK/events")" \
 	"*count=1 by $(</proc/$$/comm) ($$) (someone else has the image open)*"
@@ -43,7 +43,7 @@ own=$(</proc/$$/comm)
 named() {
 	wait_mapped "$dev"
 	printf '%s' "$1" >/proc/$$/comm
-	exec 5<"$image"
+	exec 5<>"$image"
 	exec 5<&-
 	printf '%s' "$own" >/proc/$$/comm
 	is "its name" "$(status "$dev" command)" "$2"

@@ -15,7 +15,7 @@ power_meanwhile() {
 	trap exit TERM # after fstrim, which keeps the file system busy
 	while :; do
 		wait_until 30 mapped "$2"
-		exec 5<"$1"
+		exec 5<>"$1"
 		exec 5<&-
 		fstrim "$WORK/above"
 		printf .
