@@ -13,6 +13,16 @@ programs loopdev pattern other keeper
 
 ready_nfsd
 
+# client_reads WHAT COMMAND... - breaks the lease on ext4. On xfs a reader
+# doesn't, but nfsd may close only now what an earlier write has opened
+client_reads() {
+	if [ "$fs" = ext4 ]; then
+		breaks "$@"
+	else
+		check "$fs: $1" "${@:2}"
+	fi
+}
+
 for fs in ext4 xfs; do
 	rpc.nfsd 2
 	begin_mapped "$fs" 16M
@@ -26,7 +36,7 @@ for fs in ext4 xfs; do
 	begin_writes "$dev" 4M -b 16k -t 2
 	for version in 3 4; do
 		client=$WORK/nfs$version
-		reads_file "NFSv$version READ" dd if="$client/image" \
+		client_reads "NFSv$version READ" dd if="$client/image" \
 			of=/dev/null bs=64k skip=64 count=8 iflag=direct \
 			status=none
 		breaks "NFSv$version WRITE" pattern write -d -q -b 64k -s 1 \
