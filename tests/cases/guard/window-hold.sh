@@ -61,7 +61,7 @@ with_reflink() {
 	is "xfs_scrub" "$said" looking
 	dev=$(attach "$MNT/image")
 
-	for ((i = 1; i <= 100 && held < 1; i++)); do
+	for ((i = 1; i <= 300 && held < 1; i++)); do
 		if attempt; then
 			early=yes
 			break
