@@ -487,7 +487,7 @@ def test_dkms(machine):
     reason = f"cd /var/lib\nmkdir floop-dkms\necho WHY >floop-dkms/{kernel}\n"
     found = finding(examine(via=machine({}, has + reason)), "dkms")
     assert found["what"].endswith(f"({kernel}): WHY")
-    assert found["mend"].startswith("install a version of floop that knows")
+    assert found["advice"].startswith("install a version of floop that knows")
     link = f"/var/lib/dkms/floop/kernel-{kernel}-x86_64"
     has += f"ln -s 0.1.0/{kernel}/x86_64 {link}"
     assert finding(examine(via=machine({}, has)), "dkms") is None
