@@ -35,22 +35,6 @@
 /* After that time a task that was told to wait is past the lease. */
 #define TOLD_LASTS	(60 * HZ)
 
-/*
- * Does anybody else have the image open, who could change it unnoticed? On xfs
- * that is somebody who may write: what a reader can do there (clone the image)
- * breaks layouts. Elsewhere a reader of a writable image counts, too.
- */
-static bool is_opened(struct floop_image *image)
-{
-	struct inode *inode = file_inode(image->file);
-
-	/* Ours are @file, and @sync_file, which is open to read. */
-	if (atomic_read(&inode->i_writecount) > !image->read_only)
-		return true;
-	return image->guard.readers_end &&
-	       atomic_read(&inode->i_readcount) != 1;
-}
-
 /**
  * floop_lease_readers() - how often others have the image open to read only
  * @image: the image
@@ -67,6 +51,20 @@ unsigned int floop_lease_readers(struct floop_image *image)
 	readers = atomic_read(&file_inode(image->file)->i_readcount);
 	/* Ours are @sync_file, and @file of a read-only device. */
 	return max(readers - !!image->sync_file - image->read_only, 0);
+}
+
+/*
+ * Does anybody else have the image open, who could change it unnoticed? On xfs
+ * that is somebody who may write: what a reader can do there (clone the image)
+ * breaks layouts. Elsewhere a reader of a writable image counts, too.
+ */
+static bool is_opened(struct floop_image *image)
+{
+	struct inode *inode = file_inode(image->file);
+
+	/* Ours is @file, unless the device is read-only. */
+	return atomic_read(&inode->i_writecount) > !image->read_only ||
+	       (image->guard.readers_end && floop_lease_readers(image));
 }
 
 /*
