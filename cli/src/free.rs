@@ -138,8 +138,10 @@ pub fn attach_at(
 }
 
 /// Removes a device that was made for an image, which is detached again. Others
-/// may still look at it for a moment.
+/// may still look at it for a moment; and if udev was about to open it, the
+/// driver would make it once more.
 pub fn remove_again(control: &Control, number: u32) {
+    wait::for_udev(GRACE);
     wait::despite_signals(GRACE, || {
         ioctl::remove(&control.file, number).is_ok()
     });

@@ -13,6 +13,8 @@ use crate::process::run_quietly;
 
 /// How long udev may take to make device nodes.
 pub const NODES: Duration = Duration::from_secs(5);
+/// How long a process that only probes a device may take, as udev does.
+pub const PROBES: Duration = Duration::from_secs(1);
 
 /// Polls a condition, at growing intervals, until a signal comes. Returns
 /// whether it became true.
@@ -53,19 +55,27 @@ pub fn parse_interval(text: &str) -> Result<Duration, String> {
         })
 }
 
+/// Waits until udev, if it runs, has processed what has happened so far.
+/// Returns whether it runs.
+pub fn for_udev(limit: Duration) -> bool {
+    let runs = Path::new("/run/udev/control").exists();
+    if runs {
+        // If it gave up, so does the caller, or tries without.
+        let _ = run_quietly(
+            Command::new("udevadm")
+                .args(["settle", &format!("--timeout={}", limit.as_secs())]),
+        );
+    }
+    runs
+}
+
 /// Waits until the partitions of a device have their nodes and udev, if it
 /// runs, has processed them. Before that their permissions and links are not
 /// final, and a partition may go away and come back while udev rescans the
 /// device.
 pub fn for_partitions(device: Device) {
-    let udev = Path::new("/run/udev/control").exists();
-    if udev {
-        // The check below notices if it gave up.
-        let _ = run_quietly(
-            Command::new("udevadm")
-                .args(["settle", &format!("--timeout={}", NODES.as_secs())]),
-        );
-    }
+    // The check below notices if it gave up.
+    let udev = for_udev(NODES);
     let ready = until(NODES, || {
         device.partitions().iter().all(|partition| {
             let known = format!("/run/udev/data/b{}", partition.id);

@@ -67,9 +67,16 @@ pub fn run(args: &cli::Attach) -> Result<()> {
         }
     }?;
     sharing::unlock(&image);
+    let attached = device.attachment();
     let result = complete(args, &control, device, open, image, visible, &found);
-    if result.is_err() && made {
-        free::remove_again(&control, device.number);
+    if result.is_err() {
+        if let Some(attached) = attached {
+            // It stays while others look at it, as udev does.
+            wait::despite_signals(wait::PROBES, || !attached.is_current());
+        }
+        if made {
+            free::remove_again(&control, device.number);
+        }
     }
     result
 }

@@ -17,9 +17,6 @@ use crate::target::{self, not_attached};
 use crate::text::shown;
 use crate::{holder, ioctl, users, wait};
 
-/// How long to wait for a process that only probes the device, as udev does.
-const GRACE: Duration = Duration::from_secs(1);
-
 /// The state of a device after the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -181,7 +178,7 @@ fn await_end(attachment: &Attachment, lazy: bool) -> State {
     let limit = if lazy || users::of(attachment.device).are_lasting() {
         Duration::ZERO
     } else {
-        GRACE
+        wait::PROBES
     };
     if wait::until(limit, gone) { State::Detached } else { State::Pending }
 }

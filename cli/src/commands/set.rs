@@ -16,8 +16,10 @@ use crate::image::Identity;
 use crate::output::warn;
 use crate::report::Details;
 use crate::text::shown;
+use crate::users::Users;
 use crate::{
     allocate, dio, discard, interrupt, ioctl, mapping, output, target, users,
+    wait,
 };
 
 /// Changes a device in use. A failure leaves the device as it was.
@@ -109,7 +111,11 @@ fn check(args: &cli::Set, before: &Attachment) -> Result<()> {
             return Err(Error::new(Exit::Unsuitable, &args.device, cause)
                 .hint("give a smaller sector size, or resize it first"));
         }
-        let users = users::of(before.device);
+        let mut users = Users::default();
+        wait::until(wait::PROBES, || {
+            users = users::of(before.device);
+            users.is_empty() || users.are_lasting()
+        });
         if !users.is_empty() {
             return Err(in_use(args, &format!(": {}", users.describe())));
         }
