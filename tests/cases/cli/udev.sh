@@ -25,9 +25,11 @@ is "by-partuuid" \
 	"$(realpath $links/by-partuuid/0f100b00-0000-4000-8000-000000000001)" \
 	"${dev}p1"
 is "by-partlabel" "$(realpath $links/by-partlabel/FLOOPPART)" "${dev}p1"
-# While udev looks at a device it doesn't watch it.
+# While udev looks at a device it doesn't watch it, and would miss the end of
+# mkfs after its beginning. It doesn't look at one that is locked.
 udev_settle
-make_fs ext4 "${dev}p1" -U 0f100b00-0000-4000-8000-000000000002 -L FLOOPLABEL
+check "a file system" udevadm lock --device="${dev}p1" mkfs.ext4 -q -F \
+	-U 0f100b00-0000-4000-8000-000000000002 -L FLOOPLABEL "${dev}p1"
 # udev hears of a write by inotify, which settling doesn't wait for.
 uuid=$links/by-uuid/0f100b00-0000-4000-8000-000000000002
 wait_until 20 test -e "$uuid"
