@@ -48,7 +48,7 @@ for fs in ${FILESYSTEMS-ext4 xfs}; do
 	echo "--- $fs"
 	begin "$fs"
 	later end
-	adversary -s "$SEED" -t "$(more 15)" "${options[@]}" "$DEV" "$MNT/image"
+	adversary -s "$SEED" -t "$(more 11)" "${options[@]}" "$DEV" "$MNT/image"
 	unmount "$MNT"
 	check "the file system" fsck_of "$fs" /dev/mapper/small
 done

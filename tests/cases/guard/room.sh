@@ -6,6 +6,7 @@
 #   by auto. There is no chunk while a page of the image may be the only place
 #   of its data.
 # modes: side-by-side
+# machines: stable-side-by-side
 # timeout: 400
 . tests/lib/guard.sh
 programs loopdev pattern

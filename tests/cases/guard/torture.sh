@@ -19,14 +19,14 @@ for fs in ext4 xfs; do
 	# these operations it would share some for the rest of the time.
 	without=()
 	[ "$fs" = ext4 ] || without=(-K "clone,dedupe,clone-in,copy-range")
-	torture -s "$SEED" -t "$(more 12)" "${without[@]}" "$DEV" "$MNT/image"
+	torture -s "$SEED" -t "$(more 9)" "${without[@]}" "$DEV" "$MNT/image"
 	torture_end
 	fsck_of "$fs" "$disk"
 done
 echo "--- xfs, read-only"
 torture_begin xfs "$disk" -r
-torture -s "$SEED" -t "$(more 4)" -r -K clone,dedupe "$DEV" "$MNT/image"
+torture -s "$SEED" -t "$(more 3)" -r -K clone,dedupe "$DEV" "$MNT/image"
 # From the first clone or deduplication on it isn't mapped any more.
-torture -s "$SEED" -t "$(more 3)" -r -b "$DEV" "$MNT/image"
+torture -s "$SEED" -t "$(more 2)" -r -b "$DEV" "$MNT/image"
 torture_end
 fsck_of xfs "$disk"

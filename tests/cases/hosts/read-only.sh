@@ -4,7 +4,7 @@
 #   Debian can make it, reads through the device as in the file. docs/hosts.md
 #   lists which are direct.
 # modes: side-by-side drop-in
-# machines: lts-side-by-side stable-drop-in
+# machines: stable-drop-in
 # timeout: 600
 # debug: no
 # coverage: no

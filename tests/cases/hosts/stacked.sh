@@ -4,7 +4,7 @@
 #   and on FUSE of several kinds, with passthrough and without, holds what its
 #   device was given. docs/hosts.md lists which are direct.
 # modes: side-by-side drop-in
-# machines: lts-side-by-side stable-drop-in
+# machines: stable-drop-in
 # timeout: 900
 # debug: no
 . tests/lib/hosts.sh

@@ -4,6 +4,7 @@
 #   driver and the block layer: a partition scan, a read, a mapped read, an
 #   operation that the image's file system can't do.
 # modes: side-by-side
+# machines: stable-side-by-side
 . tests/lib/case.sh
 
 modprobe loop

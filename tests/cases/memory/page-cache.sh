@@ -4,6 +4,7 @@
 #   LOOP_CHANGE_FD, memory for its page cache is allocated without I/O and
 #   without the file system. Before and afterwards it is as for any file.
 # modes: side-by-side
+# machines: stable-side-by-side
 . tests/lib/case.sh
 programs loopdev
 

@@ -3,6 +3,7 @@
 # shows: After a power cut, a write that was durable by itself (FUA) or by a
 #   flush is found in blocks that were allocated ahead just before.
 # modes: side-by-side
+# machines: stable-side-by-side
 # disks: nvme:1G nvme:3G
 # timeout: 400
 . tests/lib/guard.sh

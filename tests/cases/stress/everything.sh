@@ -16,9 +16,9 @@ on_disk ext4
 mkdir "$WORK/memory" "$MNT/images"
 mkimage 8M "$MNT/steady" >/dev/null
 steady=$(loop_attach direct "$MNT/steady")
-stress -t "$(more 15 180)" -s "$SEED" -b 40 "$MNT/images" &
+stress -t "$(more 10 180)" -s "$SEED" -b 40 "$MNT/images" &
 on_files=$!
-stress -t "$(more 15 180)" -s $((SEED + 1)) -b 60 -d 4 "$WORK/memory" &
+stress -t "$(more 10 180)" -s $((SEED + 1)) -b 60 -d 4 "$WORK/memory" &
 in_memory=$!
 runs=0
 while kill -0 "$on_files" 2>/dev/null; do

@@ -71,7 +71,7 @@ later as_it_was
 set_mapping 1
 for fs in ext4 xfs; do
 	echo "--- $fs"
-	on "$fs" "$(more 5 60)" 10
+	on "$fs" "$(more 4 60)" 10
 done
 
 # The LSM refuses half of all leases, and every request to drop one that asks
@@ -86,7 +86,7 @@ if refuse -q; then
 	refuse >"$WORK/refuse" &
 	refuser=$!
 	wait_until 30 grep -q refusing "$WORK/refuse"
-	on xfs "$(more 4 30)" 3
+	on xfs "$(more 3 30)" 3
 	kill $refuser
 	wait $refuser || true
 fi
@@ -97,7 +97,7 @@ for fs in ext4 xfs; do
 	# RESUME, REMAP to DRAIN, and CHANGE; then END and SUBMIT, which every
 	# mapped I/O passes
 	windows 0x17d 20
-	on "$fs" "$(more 3 40)" 3
+	on "$fs" "$(more 2 40)" 3
 	windows 0x82 2
-	on "$fs" "$(more 3 20)" 3
+	on "$fs" "$(more 2 20)" 3
 done
