@@ -28,6 +28,14 @@ anything_attached() {
 	[ -n "$(devices)" ]
 }
 
+# looked_at - something is attached, and has been opened
+looked_at() {
+	local device
+	device=$(devices)
+	[ -n "$device" ] || return 1
+	sleep 0.5 <"$device" &
+}
+
 is_gone() {
 	[ ! -e "/sys/block/${PREFIX}9" ] || fail "the made device is still there"
 }
@@ -39,7 +47,8 @@ larger_sectors() {
 begin_fs ext4
 written "$MNT/image" 4M 1
 exec 9<>"$MNT/image"
-interrupted anything_attached attach --mapping on "$MNT/image"
+# One that only probes the device, as udev does, isn't in the way.
+interrupted looked_at attach --mapping on "$MNT/image"
 is "what is attached" "$(devices)" ""
 # udev looks at what has come and gone; it is not to make the device once more.
 for _ in {1..4}; do
@@ -53,7 +62,6 @@ refused "what can't be mapped" "*can't be mapped*" \
 is_gone
 
 dev=$("$FLOOP" attach --mapping off --sector-size 512 "$MNT/image")
-# One that only probes the device, as udev does, isn't in the way.
 udev_settle
 sleep 0.5 <"$dev" &
 interrupted larger_sectors set "$dev" --sector-size 4096 --mapping on
