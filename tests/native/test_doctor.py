@@ -477,6 +477,19 @@ def test_lockdown(machine, says, why):
     assert report["drivers"]["signed_only"] == why
 
 
+def test_drop_in_refused(machine, folder):
+    """A drop-in that the kernel refuses doesn't wait for a reload."""
+    file = folder / "floop.ko"
+    file.write_text("")
+    program(folder, "modprobe", SHOWS_DROP_IN)
+    said = {"floop": INSTALLED.format(file=file)}
+    assert finding(examine(via=machine(said)), "reload") is not None
+    locked_down = LOCKDOWN.format("none [integrity] confidentiality")
+    report = examine(via=machine(said, locked_down), code=ERRORS)
+    assert "lockdown refuses" in finding(report, "signature")["what"]
+    assert finding(report, "reload") is None
+
+
 def test_dkms(machine):
     """DKMS has floop, and not for the running kernel."""
     kernel = os.uname().release

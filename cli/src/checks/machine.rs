@@ -121,10 +121,14 @@ pub fn check(drivers: &Drivers, to: &mut Findings) {
     if module.is_none() && !drivers.has_ours() {
         to.skip("the installed module: modinfo finds none");
     }
-    versions(drivers, module.as_ref(), to);
+    let refused =
+        module.as_ref().is_some_and(|module| signature(drivers, module, to));
+    // What the kernel refuses is not loaded by a reload, nor by a reboot.
+    if !refused {
+        versions(drivers, module.as_ref(), to);
+    }
     if let Some(module) = module.as_ref() {
         initramfs(drivers, module, to);
-        signature(drivers, module, to);
     }
 }
 
@@ -400,10 +404,11 @@ fn initramfs(drivers: &Drivers, module: &Installed, to: &mut Findings) {
 /// The public half of the key that DKMS signs with.
 const DKMS_KEY: &str = "/var/lib/dkms/mok.pub";
 
-/// A module that the kernel refuses for want of a signature that it knows.
-fn signature(drivers: &Drivers, module: &Installed, to: &mut Findings) {
+/// A module that the kernel refuses for want of a signature that it knows;
+/// whether it does.
+fn signature(drivers: &Drivers, module: &Installed, to: &mut Findings) -> bool {
     let (Some(why), Some(file)) = (drivers.signed_only, &module.file) else {
-        return;
+        return false;
     };
     let finding = |what: String| {
         Finding::new(Severity::Error, "signature", file.display(), what)
@@ -414,12 +419,13 @@ fn signature(drivers: &Drivers, module: &Installed, to: &mut Findings) {
             "no one command does it: sign it, as DKMS 3 does, and enroll the \
              key by mokutil --import",
         ));
-        return;
+        return true;
     }
     if !Path::new(DKMS_KEY).exists() {
-        return;
+        return false;
     }
-    match enrolled() {
+    let enrolled = enrolled();
+    match enrolled {
         None => to.skip("whether DKMS's key is enrolled: mokutil is missing"),
         Some(true) => {}
         Some(false) => to.add(
@@ -428,6 +434,7 @@ fn signature(drivers: &Drivers, module: &Installed, to: &mut Findings) {
                 .advice("reboot then, and confirm it on the screen"),
         ),
     }
+    enrolled == Some(false)
 }
 
 /// Whether DKMS's key is one that the firmware or shim knows.
@@ -555,10 +562,10 @@ mod tests {
     fn modules_that_must_be_signed() {
         let mut found = Findings::default();
         let mut drivers = drivers(None);
-        signature(&drivers, &module(Some("floop 0.1")), &mut found);
+        assert!(!signature(&drivers, &module(Some("floop 0.1")), &mut found));
         assert_eq!(found.worst(), None);
         drivers.signed_only = Some("Secure Boot");
-        signature(&drivers, &module(Some("floop 0.1")), &mut found);
+        assert!(signature(&drivers, &module(Some("floop 0.1")), &mut found));
         assert_eq!(found.worst(), Some(Severity::Error));
     }
 }
