@@ -7,7 +7,8 @@
 
 version=@VERSION@
 reasons=/var/lib/floop-dkms
-log=/var/lib/dkms/floop/$version/build/make.log
+tree=/var/lib/dkms/floop/$version
+log=$tree/build/make.log
 
 # why STATUS: one line about what DKMS's exit status means
 why()
@@ -29,6 +30,11 @@ why()
 	fi
 }
 
+# What an interrupted installation has added in part is no use to DKMS.
+if [ ! -e "$tree/source/dkms.conf" ]; then
+	rm -rf "$tree"
+	dkms add -m floop -v "$version"
+fi
 if [ -e /etc/dkms/no-autoinstall ]; then
 	echo "floop-dkms: /etc/dkms/no-autoinstall is there: nothing is built"
 	exit 0
