@@ -7,6 +7,7 @@ module once for each kernel of a test, which takes most of the time.
 
 import contextlib
 import re
+import shlex
 import subprocess
 
 import pytest
@@ -184,6 +185,12 @@ def test_on_debian_13(trixie):
 
     # One kernel is enough for a downgrade, which builds for all.
     trixie.run(f"mv /lib/modules/{stable}/build /root/")
+    # Without openssl DKMS signs nothing, and doesn't mention it.
+    trixie.run("mkdir /root/key; mv /var/lib/dkms/mok.* /root/key/")
+    script = "/var/lib/dpkg/info/floop-dkms.postinst"
+    said = trixie.run(f"{script} configure").stdout
+    assert "the module is not signed" in said
+    trixie.run("mv /root/key/* /var/lib/dkms/; rmdir /root/key")
     older(trixie, "0.0.9")
     trixie.apt("install", "--allow-downgrades", "floop-dkms=0.0.9")
     assert trixie.built() == {lts: "0.0.9"}
@@ -194,6 +201,114 @@ def test_on_debian_13(trixie):
     trixie.apt("purge", "floop", "floop-dkms")
     trixie.run(f"mv /root/build /lib/modules/{stable}/")
     trixie.run("rm -r /sys/firmware /usr/local/bin/mokutil")
+    assert trixie.files() == before
+
+
+@contextlib.contextmanager
+def in_place_of(system, path, script):
+    """Another program in place of that one."""
+    text = shlex.quote(f"#!/bin/sh\n{script}\n")
+    system.run(f"mv {path} {path}.real; printf %s {text} > {path}")
+    system.run(f"chmod +x {path}")
+    yield
+    system.run(f"mv {path}.real {path}")
+
+
+@contextlib.contextmanager
+def without_headers(system):
+    """Nothing is compiled, which takes long."""
+    system.run(
+        "for k in /lib/modules/*; do mv $k/build /root/build-${k##*/}; done"
+    )
+    yield
+    system.run(
+        "for k in /lib/modules/*; do mv /root/build-${k##*/} $k/build; done"
+    )
+
+
+def state(system):
+    """dpkg's, of floop-dkms."""
+    return system.run(
+        "dpkg-query -W -f '${db:Status-Status}' floop-dkms"
+    ).stdout
+
+
+def test_broken_off(trixie):
+    """Installations, upgrades and removals that don't reach their end."""
+    before = trixie.files()
+    version = next(DIST.glob("floop-dkms_*.deb")).name.split("_")[1]
+    with without_headers(trixie):
+        # Killed while DKMS added the module
+        trixie.run(f"mkdir -p /var/lib/dkms/floop/{version}")
+        trixie.apt("install", "--no-install-recommends", "floop-dkms")
+        assert ": added" in trixie.run("dkms status -m floop").stdout
+
+        # An upgrade that can't be unpacked: the old version goes on.
+        trixie.run(
+            f"""
+            cd /repository
+            mkdir -p other/DEBIAN other/usr/src
+            touch other/usr/src/floop-taken
+            printf '%s: %s\\n' Package other Version 1 Architecture all \\
+                Maintainer floop Description taken > other/DEBIAN/control
+            dpkg-deb -b other
+            dpkg -i other.deb
+            dpkg-deb -R /repository/floop-dkms_{version}_all.deb newer
+            sed -i 's/^Version: .*/Version: 9/' newer/DEBIAN/control
+            touch newer/usr/src/floop-taken
+            dpkg-deb -b newer
+            """
+        )
+        said = trixie.run("dpkg -i /repository/newer.deb", check=False).stdout
+        assert "trying to overwrite '/usr/src/floop-taken'" in said
+        assert state(trixie) == "installed"
+        assert ": added" in trixie.run("dkms status -m floop").stdout
+        trixie.run("dpkg -P other; cd /repository; rm -r other* newer*")
+
+        # DKMS doesn't work, and has a module installed.
+        [kernel, _] = sorted(trixie.kernels())
+        module = f"/lib/modules/{kernel}/updates/dkms/floop.ko.xz"
+        trixie.run(f"mkdir -p $(dirname {module}); touch {module}")
+        with in_place_of(trixie, "/usr/sbin/dkms", "exit 1"):
+            trixie.apt("remove", "floop-dkms")
+            trixie.run(f"test ! -e {module}")
+            trixie.apt("install", "--no-install-recommends", "floop-dkms")
+            trixie.apt("purge", "floop-dkms")
+    trixie.run(f"rm -r /lib/modules/{kernel}/updates")
+    assert trixie.files() == before
+
+
+def test_in_a_container(trixie):
+    """The host's modules and devices, which /sys shows, are left alone. A
+    container has a PID namespace of its own, and is no chroot to its first
+    process.
+    """
+    before = trixie.files()
+    told = "echo $0 $@ >> /root/told"
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(without_headers(trixie))
+        trixie.run(
+            """
+            mkdir -p /sys/module/loop /sys/module/floop/parameters
+            touch /sys/module/loop/refcnt /root/told
+            if ischroot; then exit 1; fi
+            """
+        )
+        for name in ("rmmod", "modprobe"):
+            program = in_place_of(trixie, f"/usr/sbin/{name}", told)
+            stack.enter_context(program)
+        packages = ("floop", "floop-dkms", "floop-drop-in")
+        trixie.apt("install", "--no-install-recommends", *packages)
+        assert "rmmod" not in trixie.run("cat /root/told").stdout
+        trixie.run("echo loop > /sys/module/floop/parameters/names")
+        with in_place_of(trixie, "/usr/bin/floop", told):
+            trixie.apt("remove", *packages)
+        said = trixie.run("cat /root/told").stdout
+        assert "rmmod" not in said
+        assert "detach" not in said
+        trixie.apt("purge", *packages)
+        trixie.run("rm /usr/bin/floop")
+    trixie.run("rm -r /sys/module /root/told")
     assert trixie.files() == before
 
 

@@ -5,8 +5,8 @@
 #   boot. Removing it brings the kernel's driver back. Both have the initramfs
 #   made anew. What is loaded is the module that DKMS has built. An upgrade
 #   leaves a device, its unit and the loaded module alone. Removing floop
-#   detaches a device at its last user's close. Purged, the packages leave no
-#   file.
+#   detaches a device at its last user's close; with the drop-in, those of
+#   /etc/flooptab. Purged, the packages leave no file.
 # modes: drop-in
 # machines: stable-drop-in
 # init: systemd
@@ -248,8 +248,13 @@ case $BOOT in
 	by_dkms
 	is "its unit" "$(systemctl show --property=ActiveState --value \
 		floop@data.service)" active
-	check "stop it" systemctl stop floop@data.service
+	# What the table doesn't name, systemd detaches at the shutdown.
+	other=$(losetup --find --show "$(mkimage 1M "$WORK/other")")
+	check "remove the command" apt remove floop
 	gone $image
+	is "another loop device" "$(device_of "$WORK/other")" "$other"
+	losetup --detach "$other"
+	gone "$WORK/other"
 	rm /etc/flooptab
 	said=$(apt remove floop-drop-in)
 	matches "initramfs" "$said" "*Processing triggers for initramfs-tools*"
