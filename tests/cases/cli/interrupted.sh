@@ -33,7 +33,7 @@ looked_at() {
 	local device
 	device=$(devices)
 	[ -n "$device" ] || return 1
-	sleep 0.5 <"$device" &
+	(exec 8<"$device" && sleep 0.5) &
 }
 
 is_gone() {
@@ -63,7 +63,7 @@ is_gone
 
 dev=$("$FLOOP" attach --mapping off --sector-size 512 "$MNT/image")
 udev_settle
-sleep 0.5 <"$dev" &
+(exec 8<"$dev" && sleep 0.5) &
 interrupted larger_sectors set "$dev" --sector-size 4096 --mapping on
 is "the sector size" "$(attr "$dev" queue/logical_block_size)" 512
 is "mapping" "$(attr "$dev" loop/mapping)" 0

@@ -32,7 +32,7 @@ boot_other_kernel() {
 	uname -r >"$WORK/before"
 	initramfs drop-in "$kver" "${MODULE_FILE%/*/*}/$kver/floop.ko"
 	check "load the new kernel" kexec --load "/boot/vmlinuz-$kver" \
-		--initrd="$WORK/initrd" --reuse-cmdline
+		--initrd="$WORK/initrd" --reuse-cmdline --append=rw
 	reboot_machine
 }
 
