@@ -702,6 +702,28 @@ void floop_fill_restart(struct floop_image *image)
 }
 
 /**
+ * floop_fill_discarded() - look a range up again that has no data any more
+ * @image: the image
+ * @sector: the first sector of its file that we have discarded or zeroed
+ * @nr: the number of sectors, not 0
+ *
+ * Context: Process context, with the map's lock held, outside of an epoch. The
+ * next one looks it up.
+ */
+void floop_fill_discarded(struct floop_image *image, sector_t sector,
+			  sector_t nr)
+{
+	struct floop_fill *fill = &image->fill;
+	struct floop_todo *todo;
+
+	todo = rcu_dereference_protected(fill->todo,
+					 lockdep_is_held(&image->guard.map.lock));
+	floop_fill_changed(image);
+	if (todo && !READ_ONCE(fill->full))
+		mark_chunks(todo, sector, nr);
+}
+
+/**
  * floop_fill_changed() - invalidate the kept ends of holes and data
  * @image: an image that we or others have changed
  *

@@ -65,6 +65,8 @@ void floop_fill_stop(struct floop_image *image);
 void floop_fill_kick(struct floop_image *image);
 void floop_fill_restart(struct floop_image *image);
 void floop_fill_changed(struct floop_image *image);
+void floop_fill_discarded(struct floop_image *image, sector_t sector,
+			  sector_t nr);
 void floop_fill_missed(struct floop_image *image, sector_t sector);
 bool floop_fill_now(struct floop_image *image, sector_t sector, sector_t nr,
 		    unsigned long epoch);

@@ -501,7 +501,7 @@ void floop_guard_change_end(struct floop_image *image, sector_t sector,
 		return;
 	mutex_lock(&guard->map.lock);
 	if (floop_map_remove(&guard->map, sector, nr))
-		floop_fill_changed(image);
+		floop_fill_discarded(image, sector, nr);
 	else
 		floop_fill_restart(image);
 	mutex_unlock(&guard->map.lock);
