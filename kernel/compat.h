@@ -47,6 +47,13 @@ static inline void floop_unfreeze_queue(struct request_queue *q,
 #endif
 }
 
+/* Until 6.17 struct file_kattr was struct fileattr. */
+#ifdef FLOOP_FILE_KATTR
+#define floop_fileattr	file_kattr
+#else
+#define floop_fileattr	fileattr
+#endif
+
 /* 7.0 has bdev_rot(), 7.1 has no bdev_nonrot(). */
 static inline bool floop_bdev_rotational(struct block_device *bdev)
 {

@@ -22,34 +22,37 @@ broken()
 	exit 1
 }
 
-# compiles HEADER LINE: does that line compile in a function? What the compiler
+# compiles HEADERS LINE: does that line compile in a function? What the compiler
 # says is in $said. Nothing is written: as root, some programs would remove
 # /dev/null, and with -gsplit-dwarf there is a second file.
 compiles()
 {
-	said=$(printf '#include <linux/%s>\nvoid f(void);\nvoid f(void) { %s }\n' \
-		"$1" "$2" |
+	# shellcheck disable=SC2086 # several headers
+	said=$({
+		printf '#include <linux/%s>\n' $1
+		printf 'void f(void);\nvoid f(void) { %s }\n' "$2"
+	} |
 		eval "$command" -Wno-error \
 			-Werror=implicit-function-declaration \
 			-fno-diagnostics-show-caret \
 			-x c -fsyntax-only - 2>&1)
 }
 
-# lacks WORD HEADER LINE: does that line not compile, for want of that word?
+# lacks WORD HEADERS LINE: does that line not compile, for want of that word?
 lacks()
 {
 	! compiles "$2" "$3" || return 1
 	printf '%s\n' "$said" | grep -Eq "error: .*($1)" || broken
 }
 
-# needs WHAT WORD HEADER LINE
+# needs WHAT WORD HEADERS LINE
 needs()
 {
 	! lacks "$2" "$3" "$4" || missing="$missing
   $1"
 }
 
-# has NAME WORD HEADER LINE
+# has NAME WORD HEADERS LINE
 has()
 {
 	lacks "$2" "$3" "$4" || printf '#define %s\n' "$1"
@@ -84,5 +87,8 @@ has FLOOP_LEASE_OPEN_CONFLICT lm_open_conflict filelock.h \
 # Since 6.14, and in RHEL's 6.12: freezing a queue begins a NOIO scope.
 has FLOOP_FREEZE_IS_NOIO blk_mq_unfreeze_queue blk-mq.h \
 	'blk_mq_unfreeze_queue(0, blk_mq_freeze_queue(0));'
+# Since 6.17: the attributes of a file have another name.
+has FLOOP_FILE_KATTR file_kattr 'fs.h fileattr.h' \
+	'struct file_kattr *a = 0; (void)a->fsx_xflags;'
 # Since 7.0: bdev_rot(). From 7.1 on there is no bdev_nonrot() any more.
 has FLOOP_BDEV_ROT bdev_rot blkdev.h 'bdev_rot(0);'

@@ -47,25 +47,38 @@ struct found {
 	sector_t disk;
 };
 
+/* What a range is; without data, a chunk may be both. */
+enum kind {
+	KIND_DATA,
+	KIND_HOLE = BIT(0),
+	KIND_UNWRITTEN = BIT(1),
+	KIND_BOTH = KIND_HOLE | KIND_UNWRITTEN,
+};
+
 /*
  * A look at the image's blocks. @guess is the length of the last extent, in
- * blocks of the file system; @looks counts questions to the file system.
+ * blocks of the file system, and @empty that of the last part without data;
+ * @looks counts questions to the file system.
  */
 struct look {
 	struct floop_image *image;
 	unsigned int looks;
 	sector_t guess;
+	sector_t empty;
 };
 
 /*
  * What is looked up in the epoch @epoch, before an fsync. The batch ends after
- * MAX_LOOKS, but not before the sector @least.
+ * MAX_LOOKS, but not before the sector @least. @kinds is what the chunk @chunk
+ * is where it has no data, as far as it is looked up; 0: not known yet.
  */
 struct batch {
 	struct look look;
 	unsigned long epoch;
 	unsigned int nr;
 	sector_t least;
+	unsigned long chunk;
+	unsigned int kinds;
 	struct found found[BATCH];
 };
 
@@ -112,23 +125,24 @@ static bool find_block(struct look *look, sector_t block, sector_t *disk)
 }
 
 /*
- * Does one extent have all these blocks? Without room for an extent,
- * ->fiemap() counts them (fiemap_fill_next_extent()) and needs no memory of a
- * process.
+ * How many extents have these blocks, written or not? Without room for an
+ * extent, ->fiemap() counts them (fiemap_fill_next_extent()) and needs no
+ * memory of a process. Returns a negative errno if it fails.
  *
  * xfs's map_blocks() would say where an extent ends, but warns (WARN_ON_ONCE()
  * in xfs_fs_map_blocks()) if anybody uses a page of the file, as readers of a
  * shared image may do.
  */
-static bool is_one_extent(struct look *look, sector_t block, sector_t nr)
+static int count_extents(struct look *look, sector_t block, sector_t nr)
 {
 	struct inode *inode = file_inode(look->image->file);
 	struct fiemap_extent_info count = { };
+	int err;
 
 	look->looks++;
-	return !inode->i_op->fiemap(inode, &count, block << inode->i_blkbits,
-				    nr << inode->i_blkbits) &&
-	       count.fi_extents_mapped == 1;
+	err = inode->i_op->fiemap(inode, &count, block << inode->i_blkbits,
+				  nr << inode->i_blkbits);
+	return err ?: min_t(unsigned int, count.fi_extents_mapped, INT_MAX);
 }
 
 /*
@@ -144,7 +158,25 @@ static bool is_contiguous(struct look *look, sector_t block, sector_t nr,
 
 	return find_block(look, block + nr - 1, &last) &&
 	       last == disk + nr - 1 &&
-	       (nr == 2 || is_one_extent(look, block, nr));
+	       (nr == 2 || count_extents(look, block, nr) == 1);
+}
+
+/*
+ * Are @nr blocks from @block on of one kind, as the first one is? Those without
+ * data are unwritten if one extent has the first and the last one.
+ */
+static bool is_kind(struct look *look, sector_t block, sector_t nr,
+		    enum kind kind, sector_t disk)
+{
+	switch (kind) {
+	case KIND_DATA:
+		return is_contiguous(look, block, nr, disk);
+	case KIND_HOLE:
+		return count_extents(look, block, nr) == 0;
+	default:
+		return count_extents(look, block + nr - 1, 1) == 1 &&
+		       count_extents(look, block, nr) == 1;
+	}
 }
 
 /*
@@ -162,35 +194,67 @@ static bool may_ask_for_extents(struct floop_image *image)
 }
 
 /*
- * Find the extent that begins at @block, up to @max blocks. Try the length of
- * the last one first, and whether it ends there; then double the length, or
- * halve the range that its end is in. Returns its length, or 0 if the block
- * can't be mapped.
+ * How many blocks are as the one at @block is, up to @max? Try @guess first,
+ * the last answer, and whether it is the same; then double the length, or halve
+ * the range that its end is in.
  */
-static sector_t find_extent(struct look *look, sector_t block, sector_t max,
-			    sector_t *disk)
+static sector_t find_length(struct look *look, sector_t block, sector_t max,
+			    enum kind kind, sector_t disk, sector_t *guess)
 {
-	sector_t nr = 1, too_long = max + 1, try = min(look->guess, max);
+	sector_t nr = 1, too_long = max + 1, try = min(*guess, max);
 
-	if (!find_block(look, block, disk))
-		return 0;
-	if (!may_ask_for_extents(look->image))
-		return 1;
 	while (nr + 1 < too_long) {
 		try = clamp(try, nr + 1, too_long - 1);
-		if (is_contiguous(look, block, try, *disk))
+		if (is_kind(look, block, try, kind, disk))
 			nr = try;
 		else
 			too_long = try;
-		if (nr == look->guess)
+		if (nr == *guess)
 			try = nr + 1;
 		else if (too_long > max)
 			try = nr * 2;
 		else
 			try = nr + (too_long - nr) / 2;
 	}
-	look->guess = nr;
+	*guess = nr;
 	return nr;
+}
+
+/*
+ * Find the extent that begins at @block, up to @max blocks. Returns its length,
+ * or 0 if the block can't be mapped.
+ */
+static sector_t find_extent(struct look *look, sector_t block, sector_t max,
+			    sector_t *disk)
+{
+	if (!find_block(look, block, disk))
+		return 0;
+	if (!may_ask_for_extents(look->image))
+		return 1;
+	return find_length(look, block, max, KIND_DATA, *disk, &look->guess);
+}
+
+/*
+ * Find out what the block at @block is, which has no data, and how many of @max
+ * are the same. What the file system doesn't tell may be both.
+ */
+static sector_t find_kind(struct look *look, sector_t block, sector_t max,
+			  enum kind *kind)
+{
+	unsigned int shift = file_inode(look->image->file)->i_blkbits;
+	int extents = -EOPNOTSUPP;
+
+	/* Most are small: try all of it first. */
+	look->empty = max(look->empty,
+			  BIT(MIN_CHUNK_SHIFT) >> (shift - SECTOR_SHIFT));
+	if (may_ask_for_extents(look->image))
+		extents = count_extents(look, block, 1);
+	if (extents < 0) {
+		*kind = KIND_BOTH;
+		return max;
+	}
+	*kind = extents ? KIND_UNWRITTEN : KIND_HOLE;
+	return find_length(look, block, max, *kind, 0, &look->empty);
 }
 
 /* Returns -ENXIO if there is no data at @sector or after it. */
@@ -294,12 +358,129 @@ static sector_t next_hole(struct batch *batch, sector_t sector)
 	return fill->data_end;
 }
 
+/* The first sector of the chunk behind that of @sector */
+static sector_t next_start(struct floop_todo *todo, sector_t sector)
+{
+	return ((sector >> todo->shift) + 1) << todo->shift;
+}
+
+/* Has the batch no more room at @sector, or has the epoch ended? */
+static bool is_over(struct batch *batch, sector_t sector)
+{
+	cond_resched();
+	return (batch->look.looks >= MAX_LOOKS && sector >= batch->least) ||
+	       !floop_guard_in_epoch(&batch->look.image->guard, batch->epoch);
+}
+
+/* All of the batch's chunk is looked up: tell what it is without data. */
+static void tell_kind(struct batch *batch, struct floop_todo *todo)
+{
+	if (!batch->kinds || batch->chunk >= todo->chunks)
+		return;
+	assign_bit(batch->chunk, todo->hole, batch->kinds == KIND_HOLE);
+	assign_bit(batch->chunk, todo->unwritten,
+		   batch->kinds == KIND_UNWRITTEN);
+	batch->kinds = 0;
+}
+
+/* The lookup has come to @sector. */
+static void end_chunks(struct batch *batch, struct floop_todo *todo,
+		       sector_t sector)
+{
+	struct mutex *lock = &batch->look.image->guard.map.lock;
+
+	mutex_lock(lock);
+	if (batch->chunk < sector >> todo->shift &&
+	    floop_guard_in_epoch(&batch->look.image->guard, batch->epoch))
+		tell_kind(batch, todo);
+	mutex_unlock(lock);
+	batch->kinds = 0;
+}
+
+/* No data from @sector to @end. A chunk is told when it is complete. */
+static void note_kind(struct batch *batch, struct floop_todo *todo,
+		      sector_t sector, sector_t end, enum kind kind)
+{
+	struct mutex *lock = &batch->look.image->guard.map.lock;
+	unsigned long chunk = sector >> todo->shift;
+	unsigned long last = (end - 1) >> todo->shift;
+	bool in_epoch;
+
+	mutex_lock(lock);
+	in_epoch = floop_guard_in_epoch(&batch->look.image->guard,
+					batch->epoch);
+	for (; in_epoch && chunk <= last; chunk++) {
+		if (chunk != batch->chunk)
+			tell_kind(batch, todo);
+		batch->chunk = chunk;
+		batch->kinds |= kind;
+	}
+	mutex_unlock(lock);
+}
+
+/*
+ * Find out what is where there is no data, from @sector to @end. Returns false
+ * as look_up_gap().
+ */
+static bool look_at_empty(struct batch *batch, struct floop_todo *todo,
+			  sector_t *sector, sector_t end)
+{
+	struct inode *inode = file_inode(batch->look.image->file);
+	unsigned int shift = inode->i_blkbits - SECTOR_SHIFT;
+
+	while (*sector < end) {
+		sector_t block = *sector >> shift, nr;
+		enum kind kind;
+
+		if (is_over(batch, *sector))
+			return false;
+		if (batch->kinds == KIND_BOTH &&
+		    batch->chunk == *sector >> todo->shift) {
+			*sector = min(end, next_start(todo, *sector));
+			continue;
+		}
+		nr = find_kind(&batch->look, block,
+			       max(1, (end >> shift) - block), &kind);
+		nr = min((block + nr) << shift, end) - *sector;
+		note_kind(batch, todo, *sector, *sector + nr, kind);
+		*sector += nr;
+	}
+	return true;
+}
+
+/*
+ * bmap() says 0 for @sector. Note if that is because xfs tells of no block of a
+ * file that shares some, or has shared some: first the file has data there, not
+ * in the page cache only, which goes on within an epoch; then still no block. A
+ * realtime file has none to tell of, either.
+ */
+static void look_for_shared(struct batch *batch, sector_t sector)
+{
+	struct floop_image *image = batch->look.image;
+	struct inode *inode = file_inode(image->file);
+	struct mutex *lock = &image->guard.map.lock;
+	sector_t there;
+
+	if (READ_ONCE(image->fill.shared) || !floop_fs_is_xfs(inode) ||
+	    READ_ONCE(inode->i_mapping->nrpages) ||
+	    seek(batch, sector, SEEK_DATA, &there) || there != sector ||
+	    READ_ONCE(inode->i_mapping->nrpages) ||
+	    find_block(&batch->look, sector >> (inode->i_blkbits -
+						SECTOR_SHIFT), &there) ||
+	    floop_fs_is_realtime(image->file))
+		return;
+	mutex_lock(lock);
+	if (floop_guard_in_epoch(&image->guard, batch->epoch))
+		WRITE_ONCE(image->fill.shared, true);
+	mutex_unlock(lock);
+}
+
 /*
  * Look up from @sector to @end, a gap of the map. Returns false, with @sector
  * where to go on, if the batch has no more room or the epoch has ended.
  */
-static bool look_up_gap(struct batch *batch, sector_t *sector, sector_t end,
-			unsigned int chunk_shift)
+static bool look_up_gap(struct batch *batch, struct floop_todo *todo,
+			sector_t *sector, sector_t end)
 {
 	struct floop_image *image = batch->look.image;
 	unsigned int shift = file_inode(image->file)->i_blkbits - SECTOR_SHIFT;
@@ -308,19 +489,22 @@ static bool look_up_gap(struct batch *batch, sector_t *sector, sector_t end,
 	while (*sector < end) {
 		sector_t block = *sector >> shift, disk, nr;
 
-		if ((batch->look.looks >= MAX_LOOKS &&
-		     *sector >= batch->least) ||
-		    !floop_guard_in_epoch(&image->guard, batch->epoch))
+		if (is_over(batch, *sector))
 			return false;
-		cond_resched();
 		if (*sector >= hole) {
-			*sector = min(next_data(batch, *sector), end);
+			if (!look_at_empty(batch, todo, sector,
+					   min(next_data(batch, *sector), end)))
+				return false;
 			hole = *sector < end ?
 				min(next_hole(batch, *sector), end) : end;
 			continue;
 		}
 		nr = find_extent(&batch->look, block,
 				 max(1, (hole >> shift) - block), &disk);
+		if (!nr)
+			look_for_shared(batch, *sector);
+		else if (READ_ONCE(image->fill.shared))
+			WRITE_ONCE(image->fill.shared, false);
 		/*
 		 * The file system reports no location, as for all blocks of a
 		 * reflinked or a realtime file on xfs. Or the data is being
@@ -331,7 +515,7 @@ static bool look_up_gap(struct batch *batch, sector_t *sector, sector_t end,
 		if (!nr && READ_ONCE(image->file->f_mapping->nrpages))
 			*sector = (block + 1) << shift;
 		else if (!nr)
-			*sector = ((*sector >> chunk_shift) + 1) << chunk_shift;
+			*sector = min(hole, next_start(todo, *sector));
 		else if (batch_add(batch, block << shift, nr << shift,
 				   disk << shift))
 			*sector = (block + nr) << shift;
@@ -376,11 +560,13 @@ static bool look_up_chunks(struct batch *batch, struct floop_todo *todo,
 	/* Before the lookup: a later write marks the chunk again. */
 	smp_mb__after_atomic();
 	while (floop_map_gap(&image->guard.map, &sector, limit, &end)) {
-		if (!look_up_gap(batch, &sector, end, shift)) {
+		if (!look_up_gap(batch, todo, &sector, end)) {
 			mark_chunks(todo, sector, limit - sector);
+			end_chunks(batch, todo, sector);
 			return false;
 		}
 	}
+	end_chunks(batch, todo, FLOOP_NOWHERE);
 	return true;
 }
 
@@ -535,6 +721,8 @@ static void fill_work(struct work_struct *work)
 		batch->look.looks = 0;
 		/* Not the whole file: fiemap() would count all its extents. */
 		batch->look.guess = 1;
+		batch->look.empty = 1;
+		batch->kinds = 0;
 		look_again(image, todo);
 		err = look_up_batch(batch, todo);
 		kvfree(batch);
@@ -624,15 +812,18 @@ int floop_fill_start(struct floop_image *image)
 	while (sectors >> shift >= MAX_CHUNKS)
 		shift++;
 	chunks = (sectors >> shift) + 1;
-	todo = kvmalloc(struct_size(todo, bits, BITS_TO_LONGS(chunks)),
+	todo = kvzalloc(struct_size(todo, bits, 3 * BITS_TO_LONGS(chunks)),
 			GFP_KERNEL);
 	if (!todo)
 		return -ENOMEM;
 	todo->chunks = chunks;
 	todo->shift = shift;
+	todo->hole = todo->bits + BITS_TO_LONGS(chunks);
+	todo->unwritten = todo->hole + BITS_TO_LONGS(chunks);
 	bitmap_fill(todo->bits, chunks);
 	fill->near = 0;
 	fill->full = false;
+	fill->shared = false;
 	fill->backoff = 0;
 	forget_seeks(fill);
 	fill->again = UNSURE_FIRST;
@@ -680,6 +871,18 @@ void floop_fill_kick(struct floop_image *image)
 	floop_background_queue(&image->fill.work, 0);
 }
 
+/* With the map's lock held. */
+static void forget_kinds(struct floop_todo *todo, unsigned long first,
+			 unsigned long end)
+{
+	for (; first < end && first < todo->chunks; first++) {
+		if (test_bit(first, todo->hole))
+			clear_bit(first, todo->hole);
+		if (test_bit(first, todo->unwritten))
+			clear_bit(first, todo->unwritten);
+	}
+}
+
 /**
  * floop_fill_restart() - mark all of the image to be looked up again
  * @image: an image with nothing in its map
@@ -694,11 +897,14 @@ void floop_fill_restart(struct floop_image *image)
 
 	todo = rcu_dereference_protected(fill->todo,
 					 lockdep_is_held(&image->guard.map.lock));
-	if (todo)
+	if (todo) {
 		bitmap_fill(todo->bits, todo->chunks);
+		forget_kinds(todo, 0, todo->chunks);
+	}
 	floop_holes_clear(image);
 	floop_fill_changed(image);
 	WRITE_ONCE(fill->full, false);
+	WRITE_ONCE(fill->shared, false);
 }
 
 /**
@@ -706,6 +912,9 @@ void floop_fill_restart(struct floop_image *image)
  * @image: the image
  * @sector: the first sector of its file that we have discarded or zeroed
  * @nr: the number of sectors, not 0
+ *
+ * It may have become a hole where it was unwritten, or unwritten where it was a
+ * hole.
  *
  * Context: Process context, with the map's lock held, outside of an epoch. The
  * next one looks it up.
@@ -719,7 +928,11 @@ void floop_fill_discarded(struct floop_image *image, sector_t sector,
 	todo = rcu_dereference_protected(fill->todo,
 					 lockdep_is_held(&image->guard.map.lock));
 	floop_fill_changed(image);
-	if (todo && !READ_ONCE(fill->full))
+	if (!todo)
+		return;
+	forget_kinds(todo, sector >> todo->shift,
+		     ((sector + nr - 1) >> todo->shift) + 1);
+	if (!READ_ONCE(fill->full))
 		mark_chunks(todo, sector, nr);
 }
 
@@ -734,6 +947,50 @@ void floop_fill_changed(struct floop_image *image)
 	struct floop_fill *fill = &image->fill;
 
 	WRITE_ONCE(fill->wrote, READ_ONCE(fill->wrote) + 1);
+}
+
+static bool all_chunks(const unsigned long *bits, unsigned long first,
+		       unsigned long end)
+{
+	for (; first < end; first++)
+		if (!test_bit(first, bits))
+			return false;
+	return true;
+}
+
+/**
+ * floop_fill_cause() - why is a known hole not in the map?
+ * @image: the image, in an epoch
+ * @sector: the first sector of its file without data
+ * @nr: the number of sectors, not 0
+ *
+ * By chunks of 4 MiB or more: of one that is a hole in one part and unwritten
+ * in another, it isn't known which part is which.
+ *
+ * Context: Any. Doesn't sleep.
+ * Return: %FLOOP_CAUSE_HOLE or %FLOOP_CAUSE_UNWRITTEN, or %FLOOP_CAUSE_EMPTY if
+ * it isn't known to be one of the two as a whole.
+ */
+enum floop_cause floop_fill_cause(struct floop_image *image, sector_t sector,
+				  sector_t nr)
+{
+	enum floop_cause cause = FLOOP_CAUSE_EMPTY;
+	unsigned long first, end;
+	struct floop_todo *todo;
+
+	rcu_read_lock();
+	todo = rcu_dereference(image->fill.todo);
+	if (todo) {
+		first = sector >> todo->shift;
+		end = min_t(sector_t, todo->chunks,
+			    ((sector + nr - 1) >> todo->shift) + 1);
+		if (all_chunks(todo->hole, first, end))
+			cause = FLOOP_CAUSE_HOLE;
+		else if (all_chunks(todo->unwritten, first, end))
+			cause = FLOOP_CAUSE_UNWRITTEN;
+	}
+	rcu_read_unlock();
+	return cause;
 }
 
 /**

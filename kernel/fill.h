@@ -16,12 +16,20 @@ struct floop_image;
  * @rcu: readers hold rcu_read_lock(), or are the fill's work
  * @chunks: the number of chunks
  * @shift: log2 of the sectors of a chunk
- * @bits: a bit for each chunk: it may have blocks that are not in the map yet
+ * @hole: a bit for each chunk: where it has no data it is a hole
+ * @unwritten: a bit for each chunk: where it has no data it has blocks
+ * @bits: a bit for each chunk: it may have blocks that are not in the map yet;
+ *	the bits of @hole and @unwritten follow
+ *
+ * @hole and @unwritten change with the map's lock held. A chunk has neither bit
+ * if it is both in parts, or if the file system hasn't told.
  */
 struct floop_todo {
 	struct rcu_head rcu;
 	unsigned long chunks;
 	unsigned int shift;
+	unsigned long *hole;
+	unsigned long *unwritten;
 	unsigned long bits[];
 };
 
@@ -30,6 +38,8 @@ struct floop_todo {
  * @todo: the chunks of the file, as large as it was when the guard was started
  * @near: the sector that was missed last
  * @full: the map has reached its bound (map_memory)
+ * @shared: xfs tells of no block of the file, because it shares some with
+ *	another file, or has shared some; set in an epoch only
  * @backoff: the delay after a failure, in jiffies; 0 after a success
  * @wrote: incremented by each write through the file system, and each change
  * @gap: the start of a range without data, in sectors
@@ -46,6 +56,7 @@ struct floop_fill {
 	struct floop_todo __rcu *todo;
 	sector_t near;
 	bool full;
+	bool shared;
 	unsigned long backoff;
 	unsigned long wrote;
 	sector_t gap;

@@ -5,6 +5,7 @@
  * as the least capable one.
  */
 #include <linux/blkdev.h>
+#include <linux/fileattr.h>
 #include <linux/fs.h>
 #include <linux/highmem.h>
 #include <linux/magic.h>
@@ -13,6 +14,7 @@
 #include <linux/string.h>
 #include <linux/unaligned.h>
 
+#include "compat.h"
 #include "direct.h"
 #include "fs.h"
 #include "image.h"
@@ -34,6 +36,26 @@
 bool floop_fs_is_xfs(const struct inode *inode)
 {
 	return !strcmp(inode->i_sb->s_type->name, "xfs");
+}
+
+/**
+ * floop_fs_is_realtime() - may a file of xfs be on its realtime device?
+ * @file: the file
+ *
+ * Asks the file system itself: vfs_fileattr_get() may ask others whether the
+ * current task has the right to know.
+ *
+ * Context: Process context. May sleep.
+ * Return: false if it is known not to be.
+ */
+bool floop_fs_is_realtime(struct file *file)
+{
+	const struct inode_operations *ops = file_inode(file)->i_op;
+	struct floop_fileattr attributes = { };
+
+	return !ops->fileattr_get ||
+	       ops->fileattr_get(file_dentry(file), &attributes) ||
+	       attributes.fsx_xflags & FS_XFLAG_REALTIME;
 }
 
 /**

@@ -14,6 +14,7 @@ struct floop_image;
 struct inode;
 
 bool floop_fs_is_xfs(const struct inode *inode);
+bool floop_fs_is_realtime(struct file *file);
 bool floop_fs_is_supported(const struct file *file);
 bool floop_fs_has_dsync(const struct file *file);
 bool floop_fs_flushes_data(const struct file *file);

@@ -273,10 +273,17 @@ void floop_holes_write_end(struct floop_io *io)
 	atomic_long_inc(&io->image->holes.ended);
 }
 
-static bool is_hole(struct floop_image *image, struct bio *bio)
+/**
+ * floop_holes_have() - is all of a range a known hole?
+ * @image: the image, in an epoch
+ * @sector: the first sector of its file that isn't in the map
+ * @nr: the number of sectors, not 0
+ *
+ * Context: Any. Doesn't sleep.
+ * Return: true if the file has no data there.
+ */
+bool floop_holes_have(struct floop_image *image, sector_t sector, sector_t nr)
 {
-	sector_t sector = (image->offset >> SECTOR_SHIFT) +
-			  bio->bi_iter.bi_sector;
 	struct floop_hole_bits *bits;
 	sector_t first, end;
 	bool hole = false;
@@ -285,7 +292,7 @@ static bool is_hole(struct floop_image *image, struct bio *bio)
 	bits = rcu_dereference(image->holes.bits);
 	if (bits) {
 		first = sector >> bits->shift;
-		end = ((sector + bio_sectors(bio) - 1) >> bits->shift) + 1;
+		end = ((sector + nr - 1) >> bits->shift) + 1;
 		hole = end <= bits->nr && all_holes(bits->bits, first, end);
 	}
 	rcu_read_unlock();
@@ -295,17 +302,17 @@ static bool is_hole(struct floop_image *image, struct bio *bio)
 /**
  * floop_holes_read() - answer a read of a known hole
  * @image: the image, in an epoch
- * @bio: a read that isn't in the map; ended if this returns true
+ * @bio: a read of a known hole; ended if this returns true
  *
  * Context: Process context, in ->submit_bio. Doesn't sleep.
- * Return: true if all of it is a hole, and not too long.
+ * Return: false if it is too long.
  */
 bool floop_holes_read(struct floop_image *image, struct bio *bio)
 {
 	unsigned long start = 0;
 	bool counted;
 
-	if (bio->bi_iter.bi_size > MAX_READ || !is_hole(image, bio))
+	if (bio->bi_iter.bi_size > MAX_READ)
 		return false;
 	counted = blk_queue_io_stat(bdev_get_queue(bio->bi_bdev));
 	if (counted)

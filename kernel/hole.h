@@ -54,6 +54,7 @@ void floop_holes_remove(struct floop_image *image, sector_t sector,
 			sector_t nr);
 void floop_holes_write_begin(struct floop_io *io);
 void floop_holes_write_end(struct floop_io *io);
+bool floop_holes_have(struct floop_image *image, sector_t sector, sector_t nr);
 bool floop_holes_read(struct floop_image *image, struct bio *bio);
 
 #endif /* FLOOP_HOLE_H */

@@ -32,8 +32,14 @@ struct floop_lanes;
  * @FLOOP_CAUSE_CACHE: the page cache has pages of the image, or the file's
  *	flags have changed
  * @FLOOP_CAUSE_FLUSH: it is a flush of writes that need an fsync
- * @FLOOP_CAUSE_BLOCKS: not all of its blocks are in the map, or not in one
- *	piece where it can't be split
+ * @FLOOP_CAUSE_HOLE: the file has no blocks there
+ * @FLOOP_CAUSE_UNWRITTEN: the blocks were never written
+ * @FLOOP_CAUSE_EMPTY: the file has no data there; it isn't known which of the
+ *	two it is, or it is both
+ * @FLOOP_CAUSE_SHARED: xfs tells of no block of the file, which shares blocks
+ *	with another one, or has shared some
+ * @FLOOP_CAUSE_BLOCKS: not all of its blocks are in the map for another reason,
+ *	or not in one piece where it can't be split
  * @FLOOP_CAUSE_ALIGNMENT: the disk can't take its memory as it is
  * @FLOOP_CAUSE_DISK: the disk can't take it: it is read-only or a swap, or it
  *	would have to wait
@@ -47,6 +53,10 @@ enum floop_cause {
 	FLOOP_CAUSE_EPOCH,
 	FLOOP_CAUSE_CACHE,
 	FLOOP_CAUSE_FLUSH,
+	FLOOP_CAUSE_HOLE,
+	FLOOP_CAUSE_UNWRITTEN,
+	FLOOP_CAUSE_EMPTY,
+	FLOOP_CAUSE_SHARED,
 	FLOOP_CAUSE_BLOCKS,
 	FLOOP_CAUSE_ALIGNMENT,
 	FLOOP_CAUSE_DISK,
@@ -201,6 +211,10 @@ bool floop_cache_drop(struct floop_image *image);
 void floop_cache_drop_range(struct floop_image *image, loff_t pos, size_t size);
 void floop_cache_restrict(struct floop_image *image);
 void floop_cache_unrestrict(struct floop_image *image);
+
+/* fill.c: why what the map lacks isn't mapped */
+enum floop_cause floop_fill_cause(struct floop_image *image, sector_t sector,
+				  sector_t nr);
 
 /* content.c: the sector size that an image's content was made for */
 bool floop_content_takes(struct floop_image *image, unsigned int block_size);

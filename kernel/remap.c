@@ -389,10 +389,18 @@ static noinline enum floop_cause not_mapped(struct floop_guard *guard,
 static noinline enum floop_cause not_in_map(struct floop_image *image,
 					    struct bio *bio)
 {
+	sector_t sector = (image->offset >> SECTOR_SHIFT) +
+			  bio->bi_iter.bi_sector;
 	enum floop_cause cause = FLOOP_CAUSE_BLOCKS;
 
-	if (bio_op(bio) == REQ_OP_READ && floop_holes_read(image, bio))
+	if (!floop_holes_have(image, sector, bio_sectors(bio))) {
+		if (READ_ONCE(image->fill.shared))
+			cause = FLOOP_CAUSE_SHARED;
+	} else if (bio_op(bio) == REQ_OP_READ && floop_holes_read(image, bio)) {
 		cause = FLOOP_CAUSE_NONE;
+	} else {
+		cause = floop_fill_cause(image, sector, bio_sectors(bio));
+	}
 	return not_mapped(&image->guard, cause);
 }
 

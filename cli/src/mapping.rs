@@ -47,12 +47,16 @@ const NEVER: [(&str, &str); 4] = [
 ];
 
 /// The module's causes for I/O through the file system, in words.
-const CAUSES: [(&str, &str); 9] = [
+const CAUSES: [(&str, &str); 13] = [
     ("discard", "discards or zeroes"),
     ("epoch", "while not mapped"),
     ("cache", "for pages in the page cache"),
     ("flush", "flushes of such writes"),
-    ("blocks", "to blocks that aren't mapped"),
+    ("hole", "to holes"),
+    ("unwritten", "to blocks that were never written"),
+    ("empty", "to holes or blocks that were never written"),
+    ("shared", "to an image that shares blocks"),
+    ("blocks", "to other blocks that aren't mapped"),
     ("alignment", "with memory that the disk can't take"),
     ("disk", "that the disk can't take"),
     ("frozen", "while the file system was frozen or read-only"),

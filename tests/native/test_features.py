@@ -35,6 +35,7 @@ OLDEST = {
             const struct lease_manager_operations *fl_lmops;
         };
         """,
+    "fileattr.h": "struct fileattr { unsigned int fsx_xflags; };",
     "fs.h": """
         #define FOP_BUFFER_WASYNC 1u
         struct file_operations { unsigned int fop_flags; };
@@ -47,6 +48,7 @@ NEWER = {
         unsigned int blk_mq_freeze_queue(struct request_queue *q);
         void blk_mq_unfreeze_queue(struct request_queue *q, unsigned int f);
         """,
+    "fileattr.h": "struct file_kattr { unsigned int fsx_xflags; };",
     "filelock.h": OLDEST["filelock.h"].replace(
         "};", "int (*lm_open_conflict)(void *, int); };", 1
     ),
@@ -83,6 +85,7 @@ def test_what_a_kernel_has(run):
     assert {name: done.stdout for name, done in found.items()} == {
         "blkdev.h": "#define FLOOP_BDEV_ROT\n",
         "blk-mq.h": "#define FLOOP_FREEZE_IS_NOIO\n",
+        "fileattr.h": "#define FLOOP_FILE_KATTR\n",
         "filelock.h": "#define FLOOP_LEASE_OPEN_CONFLICT\n",
     }
 

@@ -206,7 +206,7 @@ def test_words(image, floop, served):
 def test_causes(image, floop, served):
     """Why I/O went through the file system, and who broke the last epoch."""
     device = floop.attach(image())
-    causes = {"blocks": 30, "discard": 0, "epoch": 3, "moon": 1}
+    causes = {"blocks": 2, "discard": 0, "epoch": 3, "hole": 28, "moon": 1}
     stat = {f"ios_file_{name}": count for name, count in causes.items()}
     broken = {"broken_at": 1764038400, "broken_pid": 12, "broken_by": "a b"}
     via = served(device, {**STAT, **stat, **broken}, **MAPPED)
@@ -215,8 +215,8 @@ def test_causes(image, floop, served):
         "last broken:    2025-11-25T02:40:00Z by a b (12)\n"
         "readers:        open 2 times by others to read\n"
         "I/Os:           1200 mapped, 5 of holes, 34 through the file\n"
-        "by the file:    30 to blocks that aren't mapped, 3 while not mapped, "
-        "1 moon\n"
+        "by the file:    2 to other blocks that aren't mapped, 3 while not "
+        "mapped, 28 to holes, 1 moon\n"
     ) in run(*via, FLOOP, "status", device).stdout
     status = json.loads(run(*via, FLOOP, "status", "--json", device).stdout)
     assert status["ios_file_causes"] == causes

@@ -65,12 +65,14 @@ openers() {
 # discard of what the chunk covers comes later. It waits in the file system,
 # which ends all direct I/O before it takes blocks away.
 in_flight() {
-	local first discard
+	local first discard file
 	sparse 8M
+	wait_until 20 reads_hole 0 4096
+	file=$(ios "$dev" file)
 	dmsetup suspend --noflush --nolockfs below
 	pattern write -d -a -n -q -b 4k -s 4 -o 3120k "$dev" 4k &
 	first=$!
-	wait_until 20 more_ios "$dev" file_blocks 0
+	wait_until 20 more_ios "$dev" file "$file"
 	sleep 0.3
 	chunk 5 3100k
 	wait_until 20 zeroed 1

@@ -19,11 +19,12 @@ for fs in ext4 xfs; do
 	check "$fs: fallocated" cmp -n 4M -i 16M:0 "$dev" /dev/zero
 	is "$fs: still nothing" "$(loop_stat "$dev" mapped_bytes)" 0
 
-	blocks=$(ios "$dev" file_blocks)
+	wait_until 20 reads_hole 0 4096
+	holes=$(ios "$dev" file_hole)
 	flushes=$(ios "$dev" file_flush)
 	check "$fs: written" pattern write -d -q -b 64k -s 1 -o 1M "$dev" 2M
-	more_ios "$dev" file_blocks $((blocks + 15)) ||
-		fail "$fs: no I/O is counted as one to what isn't mapped"
+	more_ios "$dev" file_hole $((holes + 15)) ||
+		fail "$fs: no I/O is counted as one to a hole"
 	more_ios "$dev" file_flush "$flushes" ||
 		fail "$fs: no flush is counted as one of such writes"
 	wait_mapped "$dev" 2

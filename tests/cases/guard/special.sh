@@ -93,6 +93,7 @@ check "a realtime file" xfs_io -c "chattr +r" "$WORK/realtime/image"
 written "$WORK/realtime/image" 2M 1
 dev=$(attach "$WORK/realtime/image")
 not_mapped "a realtime file"
+is "a realtime file: counted as shared" "$(ios "$dev" file_shared)" 0
 check "a realtime file: written" pattern write -d -q -s 2 "$dev" 2M
 detach "$dev"
 check "a realtime file: what it holds" \

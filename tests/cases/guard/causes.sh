@@ -1,0 +1,159 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: I/O to what isn't mapped is counted by its cause: holes, blocks that
+#   were never written, and files on xfs that share blocks. Where the driver
+#   can't tell holes from unwritten blocks, the cause says that it doesn't. A
+#   discard, write-zeroes and others change what is counted.
+# modes: side-by-side
+# machines: stable-side-by-side lts-side-by-side
+# timeout: 400
+. tests/lib/guard.sh
+programs loopdev pattern
+
+# causes - "NAME NUMBER" for each cause of I/O through the file
+causes() {
+	sed -n 's/^ios_file_//p' "/sys/block/${dev#/dev/}/loop/stat" | sort
+}
+
+# counts_as CAUSE COMMAND... - it is one I/O through the file, of that cause
+counts_as() {
+	local before
+	before=$(causes)
+	"${@:2}" && [ "$(join <(echo "$before") <(causes) |
+		awk '$3 != $2 { print $1, $3 - $2 }')" = "$1 1" ]
+}
+
+# counted WHAT CAUSE COMMAND...
+counted() {
+	counts_as "${@:2}" ||
+		fail "$fs: $1: is not counted as $2: $(causes | tr '\n' ' ')"
+	echo "ok: $fs: $1: counted as $2"
+}
+
+# write_at POSITION [SIZE]
+write_at() {
+	pattern write -d -n -q -b "${2:-4k}" -s 3 -o "$1" "$dev" "${2:-4k}"
+}
+
+# comes_to CAUSE POSITION - writes from there on soon count as that
+comes_to() {
+	local at=$2
+	while ! counts_as "$1" write_at "$at"; do
+		at=$((at + 4096))
+		[ "$at" -lt $(($2 + (1 << 20))) ] ||
+			fail "$fs: at $2: nothing counts as $1:" \
+				"$(causes | tr '\n' ' ')"
+		sleep 0.1
+	done
+	echo "ok: $fs: at $2: counts as $1"
+}
+
+# begin_image - 4 MiB of data, a hole of 4 MiB, and as much unwritten
+begin_image() {
+	rm -f "$MNT/image"
+	written "$MNT/image" 4M 1
+	truncate -s 32M "$MNT/image"
+	fallocate -o 8M -l 4M "$MNT/image"
+	sync
+}
+
+for fs in ext4 xfs; do
+	begin_fs "$fs"
+	hole=hole unwritten=unwritten
+	# Before 6.16 ext4 can't be asked which of the two it is
+	[ "$fs-$KERNEL" != ext4-lts ] || hole=empty unwritten=empty
+	begin_image
+	# In the chunk after these, half a hole and half unwritten
+	fallocate -o 14M -l 2M "$MNT/image"
+	dev=$(attach "$MNT/image")
+	# What is mapped was looked up together with the rest
+	wait_mapped "$dev" 4
+	udevadm settle
+	counted "a hole" $hole write_at 5M
+	counted "beside it" $hole write_at 5124k
+	counted "unwritten" $unwritten write_at 9M
+	counted "beside it" $unwritten write_at 9220k
+	counted "a hole in a mixed chunk" empty write_at 13M
+	counted "unwritten in a mixed chunk" empty write_at 15M
+	counted "from a hole into unwritten" empty \
+		write_at $(((8 << 20) - 32768)) 64k
+	counted "two chunks of a hole" $hole \
+		write_at $(((20 << 20) - 32768)) 64k
+	counted "beyond all that" $hole write_at 31M
+	mapped=$(ios "$dev" mapped)
+	check "$fs: data" write_at 1M
+	is "$fs: and it is mapped" "$(($(ios "$dev" mapped) - mapped))" 1
+	# Chunks are looked up again after a write
+	wait_until 20 maps "$dev" $(((4 << 20) + 7 * 4096 + 2 * 65536))
+	counted "a hole, looked up again" $hole write_at 6M
+	counted "unwritten, looked up again" $unwritten write_at 10M
+
+	# The driver changes it
+	udevadm settle
+	check "$fs: a discard" blkdiscard -o 8M -l 4M "$dev"
+	comes_to $hole $((9 << 20))
+	check "$fs: of data" blkdiscard -o 0 -l 4M "$dev"
+	comes_to $hole $((1 << 20))
+	check "$fs: zeroes" blkdiscard -z -o 16M -l 8M "$dev"
+	comes_to $unwritten $((17 << 20))
+	comes_to $unwritten $((21 << 20))
+
+	# Others change it
+	check "$fs: another's fallocate" fallocate -o 24M -l 4M "$MNT/image"
+	check "$fs: another's punch" fallocate -p -o 16M -l 4M "$MNT/image"
+	wait_until 20 mapped "$dev"
+	comes_to $unwritten $((25 << 20))
+	comes_to $hole $((18 << 20))
+	is "$fs: counted as shared" "$(ios "$dev" file_shared)" 0
+	detach "$dev"
+
+	# The device begins within the file
+	begin_image
+	dev=$(attach --offset 5M "$MNT/image")
+	comes_to $hole 4096
+	comes_to $unwritten $((4 << 20))
+	detach "$dev"
+	dev=$(attach --offset $(((5 << 20) + 512)) "$MNT/image")
+	comes_to $hole $(((1 << 20) + 512))
+	detach "$dev"
+
+	# An I/O while somebody else has the image
+	dev=$(attach "$MNT/image")
+	wait_mapped "$dev" 4
+	exec 9<>"$MNT/image"
+	wait_until 20 unmapped "$dev"
+	counted "a hole, not mapped" epoch write_at 31M
+	exec 9<&-
+	detach "$dev"
+	[ "$fs" = ext4 ] || break
+	end_fs
+done
+
+# A file that shares blocks: none of its data is mapped. What isn't data is
+# counted as elsewhere.
+begin_image
+cp --reflink=always "$MNT/image" "$MNT/clone"
+dev=$(attach "$MNT/image")
+wait_until 20 mapped "$dev"
+comes_to hole $((5 << 20))
+udevadm settle
+counted "shared data" shared write_at 1M
+counted "it, read" shared dd if="$dev" of=/dev/null bs=64k count=1 \
+	iflag=direct status=none
+counted "unwritten" unwritten write_at 9M
+counted "a hole" hole write_at 20M
+counted "which has data now" shared write_at 20M
+is "xfs: mapped of it" "$(loop_stat "$dev" mapped_bytes)" 0
+is "xfs: counted as blocks" "$(ios "$dev" file_blocks)" 0
+rm "$MNT/clone"
+# xfs frees removed files in the background
+for _ in {1..5}; do
+	check "nothing is shared any more" \
+		xfs_io -c "funshare 0 4m" "$MNT/image"
+	! (wait_until 10 maps "$dev" $((4 << 20))) || break
+done
+wait_mapped "$dev" 4
+check "xfs: a read of its data" reads mapped 0 65536
+counted "a hole" hole write_at 30M
+detach "$dev"
+end_fs
