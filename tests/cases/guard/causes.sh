@@ -10,23 +10,27 @@
 . tests/lib/guard.sh
 programs loopdev pattern
 
-# causes - "NAME NUMBER" for each cause of I/O through the file
+# causes - "NAME=NUMBER" for each cause of I/O through the file
 causes() {
-	sed -n 's/^ios_file_//p' "/sys/block/${dev#/dev/}/loop/stat" | sort
+	local name value
+	while read -r name value; do
+		[[ $name != ios_file_* ]] || echo "${name#ios_file_}=$value"
+	done <<<"$(<"/sys/block/${dev#/dev/}/loop/stat")"
 }
 
 # counts_as CAUSE COMMAND... - it is one I/O through the file, of that cause
 counts_as() {
-	local before
+	local before number
 	before=$(causes)
-	"${@:2}" && [ "$(join <(echo "$before") <(causes) |
-		awk '$3 != $2 { print $1, $3 - $2 }')" = "$1 1" ]
+	number=${before#*"$1="}
+	number=${number%%[!0-9]*}
+	"${@:2}" &&
+		[ "$(causes)" = "${before/"$1=$number"/"$1=$((number + 1))"}" ]
 }
 
 # counted WHAT CAUSE COMMAND...
 counted() {
-	counts_as "${@:2}" ||
-		fail "$fs: $1: is not counted as $2: $(causes | tr '\n' ' ')"
+	counts_as "${@:2}" || fail "$fs: $1: is not counted as $2:" "$(causes)"
 	echo "ok: $fs: $1: counted as $2"
 }
 
@@ -41,8 +45,7 @@ comes_to() {
 	while ! counts_as "$1" write_at "$at"; do
 		at=$((at + 4096))
 		[ "$at" -lt $(($2 + (1 << 20))) ] ||
-			fail "$fs: at $2: nothing counts as $1:" \
-				"$(causes | tr '\n' ' ')"
+			fail "$fs: at $2: nothing counts as $1:" "$(causes)"
 		sleep 0.1
 	done
 	echo "ok: $fs: at $2: counts as $1"
@@ -120,6 +123,7 @@ for fs in ext4 xfs; do
 	# An I/O while somebody else has the image
 	dev=$(attach "$MNT/image")
 	wait_mapped "$dev" 4
+	udevadm settle
 	exec 9<>"$MNT/image"
 	wait_until 20 unmapped "$dev"
 	counted "a hole, not mapped" epoch write_at 31M
