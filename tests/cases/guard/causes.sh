@@ -93,9 +93,13 @@ for fs in ext4 xfs; do
 
 	# The driver changes it
 	udevadm settle
+	before=$(ios "$dev" file_unwritten)
 	check "$fs: a discard" blkdiscard -o 8M -l 4M "$dev"
 	comes_to $hole $((9 << 20))
+	is "$fs: counted as what it was" \
+		"$(($(ios "$dev" file_unwritten) - before))" 0
 	check "$fs: of data" blkdiscard -o 0 -l 4M "$dev"
+	wait_until 20 reads_hole $((1 << 20)) 4096
 	comes_to $hole $((1 << 20))
 	check "$fs: zeroes" blkdiscard -z -o 16M -l 8M "$dev"
 	comes_to $unwritten $((17 << 20))
