@@ -7,23 +7,21 @@
  *
  * The file is looked up in chunks, beginning near the last miss; neighbouring
  * chunks as one range. A chunk is looked up again after a write to it through
- * the file system.
+ * the file system. What the file system is asked is in look.c.
  */
 #include <linux/bitmap.h>
 #include <linux/blkdev.h>
-#include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 
-#include "compat.h"
 #include "fill.h"
 #include "fs.h"
 #include "guard.h"
 #include "hole.h"
 #include "image.h"
-#include "lease.h"
+#include "look.h"
 #include "rules.h"
 
 #define MIN_CHUNK_SHIFT	13U	/* 4 MiB */
@@ -47,33 +45,13 @@ struct found {
 	sector_t disk;
 };
 
-/* What a range is; without data, a chunk may be both. */
-enum kind {
-	KIND_DATA,
-	KIND_HOLE = BIT(0),
-	KIND_UNWRITTEN = BIT(1),
-	KIND_BOTH = KIND_HOLE | KIND_UNWRITTEN,
-};
-
-/*
- * A look at the image's blocks. @guess is the length of the last extent, in
- * blocks of the file system, and @empty that of the last part without data;
- * @looks counts questions to the file system.
- */
-struct look {
-	struct floop_image *image;
-	unsigned int looks;
-	sector_t guess;
-	sector_t empty;
-};
-
 /*
  * What is looked up in the epoch @epoch, before an fsync. The batch ends after
  * MAX_LOOKS, but not before the sector @least. @kinds is what the chunk @chunk
  * is where it has no data, as far as it is looked up; 0: not known yet.
  */
 struct batch {
-	struct look look;
+	struct floop_look look;
 	unsigned long epoch;
 	unsigned int nr;
 	sector_t least;
@@ -111,164 +89,6 @@ static bool batch_add(struct batch *batch, sector_t sector, sector_t nr,
 		return false;
 	batch->found[batch->nr++] = (struct found){ sector, nr, disk };
 	return true;
-}
-
-/*
- * Ask the file system where a block is, in file system blocks. Returns false if
- * it is not allocated, not written, or can't be overwritten in place.
- */
-static bool find_block(struct look *look, sector_t block, sector_t *disk)
-{
-	look->looks++;
-	*disk = block;
-	return !bmap(file_inode(look->image->file), disk) && *disk;
-}
-
-/*
- * How many extents have these blocks, written or not? Without room for an
- * extent, ->fiemap() counts them (fiemap_fill_next_extent()) and needs no
- * memory of a process. Returns a negative errno if it fails.
- *
- * xfs's map_blocks() would say where an extent ends, but warns (WARN_ON_ONCE()
- * in xfs_fs_map_blocks()) if anybody uses a page of the file, as readers of a
- * shared image may do.
- */
-static int count_extents(struct look *look, sector_t block, sector_t nr)
-{
-	struct inode *inode = file_inode(look->image->file);
-	struct fiemap_extent_info count = { };
-	int err;
-
-	look->looks++;
-	err = inode->i_op->fiemap(inode, &count, block << inode->i_blkbits,
-				  nr << inode->i_blkbits);
-	return err ?: min_t(unsigned int, count.fi_extents_mapped, INT_MAX);
-}
-
-/*
- * Are @nr blocks from @block on contiguous at @disk, where the first one is?
- * The last one is where it has to be, which is asked first: within an epoch,
- * neither of the two goes away. So the extent that is the only one has both,
- * and what is between them.
- */
-static bool is_contiguous(struct look *look, sector_t block, sector_t nr,
-			  sector_t disk)
-{
-	sector_t last;
-
-	return find_block(look, block + nr - 1, &last) &&
-	       last == disk + nr - 1 &&
-	       (nr == 2 || count_extents(look, block, nr) == 1);
-}
-
-/*
- * Are @nr blocks from @block on of one kind, as the first one is? Those without
- * data are unwritten if one extent has the first and the last one.
- */
-static bool is_kind(struct look *look, sector_t block, sector_t nr,
-		    enum kind kind, sector_t disk)
-{
-	switch (kind) {
-	case KIND_DATA:
-		return is_contiguous(look, block, nr, disk);
-	case KIND_HOLE:
-		return count_extents(look, block, nr) == 0;
-	default:
-		return count_extents(look, block + nr - 1, 1) == 1 &&
-		       count_extents(look, block, nr) == 1;
-	}
-}
-
-/*
- * May the file system be asked for extents? On xfs ->fiemap() takes the inode's
- * lock. A reader can hold that for ever, by a page fault that nobody answers,
- * and whoever wants to change an attribute waits behind it, and we would behind
- * them. bmap() doesn't take it there.
- */
-static bool may_ask_for_extents(struct floop_image *image)
-{
-	struct inode *inode = file_inode(image->file);
-
-	return floop_fiemap_is_safe(inode) &&
-	       !(floop_fs_is_xfs(inode) && floop_lease_readers(image));
-}
-
-/*
- * How many blocks are as the one at @block is, up to @max? Try @guess first,
- * the last answer, and whether it is the same; then double the length, or halve
- * the range that its end is in.
- */
-static sector_t find_length(struct look *look, sector_t block, sector_t max,
-			    enum kind kind, sector_t disk, sector_t *guess)
-{
-	sector_t nr = 1, too_long = max + 1, try = min(*guess, max);
-
-	while (nr + 1 < too_long) {
-		try = clamp(try, nr + 1, too_long - 1);
-		if (is_kind(look, block, try, kind, disk))
-			nr = try;
-		else
-			too_long = try;
-		if (nr == *guess)
-			try = nr + 1;
-		else if (too_long > max)
-			try = nr * 2;
-		else
-			try = nr + (too_long - nr) / 2;
-	}
-	*guess = nr;
-	return nr;
-}
-
-/*
- * Find the extent that begins at @block, up to @max blocks. Returns its length,
- * or 0 if the block can't be mapped.
- */
-static sector_t find_extent(struct look *look, sector_t block, sector_t max,
-			    sector_t *disk)
-{
-	if (!find_block(look, block, disk))
-		return 0;
-	if (!may_ask_for_extents(look->image))
-		return 1;
-	return find_length(look, block, max, KIND_DATA, *disk, &look->guess);
-}
-
-/*
- * Find out what the block at @block is, which has no data, and how many of @max
- * are the same. What the file system doesn't tell may be both.
- */
-static sector_t find_kind(struct look *look, sector_t block, sector_t max,
-			  enum kind *kind)
-{
-	unsigned int shift = file_inode(look->image->file)->i_blkbits;
-	int extents = -EOPNOTSUPP;
-
-	/* Most are small: try all of it first. */
-	look->empty = max(look->empty,
-			  BIT(MIN_CHUNK_SHIFT) >> (shift - SECTOR_SHIFT));
-	if (may_ask_for_extents(look->image))
-		extents = count_extents(look, block, 1);
-	if (extents < 0) {
-		*kind = KIND_BOTH;
-		return max;
-	}
-	*kind = extents ? KIND_UNWRITTEN : KIND_HOLE;
-	return find_length(look, block, max, *kind, 0, &look->empty);
-}
-
-/* Returns -ENXIO if there is no data at @sector or after it. */
-static int seek(struct batch *batch, sector_t sector, int whence,
-		sector_t *there)
-{
-	struct file *file = batch->look.image->file;
-	loff_t found;
-
-	batch->look.looks++;
-	found = vfs_llseek(file, (loff_t)sector << SECTOR_SHIFT, whence);
-	*there = found < 0 ? FLOOP_NOWHERE :
-			     max_t(sector_t, sector, found >> SECTOR_SHIFT);
-	return found < 0 ? found : 0;
 }
 
 /* No hole is left unknown, or all of the image will be looked up again. */
@@ -337,7 +157,8 @@ static sector_t next_data(struct batch *batch, sector_t sector)
 		return sector;
 	if (sector < fill->gap || sector >= fill->gap_end) {
 		quiet = floop_holes_look(image, &begun);
-		err = seek(batch, sector, SEEK_DATA, &fill->gap_end);
+		err = floop_look_seek(&batch->look, sector, SEEK_DATA,
+				      &fill->gap_end);
 		fill->gap = sector;
 		if (!err || err == -ENXIO)
 			add_hole(batch, sector, fill->gap_end, quiet, begun);
@@ -352,7 +173,8 @@ static sector_t next_hole(struct batch *batch, sector_t sector)
 
 	forget_old_seeks(fill);
 	if (sector < fill->data || sector >= fill->data_end) {
-		seek(batch, sector, SEEK_HOLE, &fill->data_end);
+		floop_look_seek(&batch->look, sector, SEEK_HOLE,
+				&fill->data_end);
 		fill->data = sector;
 	}
 	return fill->data_end;
@@ -377,9 +199,9 @@ static void tell_kind(struct batch *batch, struct floop_todo *todo)
 {
 	if (!batch->kinds || batch->chunk >= todo->chunks)
 		return;
-	assign_bit(batch->chunk, todo->hole, batch->kinds == KIND_HOLE);
+	assign_bit(batch->chunk, todo->hole, batch->kinds == FLOOP_KIND_HOLE);
 	assign_bit(batch->chunk, todo->unwritten,
-		   batch->kinds == KIND_UNWRITTEN);
+		   batch->kinds == FLOOP_KIND_UNWRITTEN);
 	batch->kinds = 0;
 }
 
@@ -399,7 +221,7 @@ static void end_chunks(struct batch *batch, struct floop_todo *todo,
 
 /* No data from @sector to @end. A chunk is told when it is complete. */
 static void note_kind(struct batch *batch, struct floop_todo *todo,
-		      sector_t sector, sector_t end, enum kind kind)
+		      sector_t sector, sector_t end, enum floop_kind kind)
 {
 	struct mutex *lock = &batch->look.image->guard.map.lock;
 	unsigned long chunk = sector >> todo->shift;
@@ -430,17 +252,17 @@ static bool look_at_empty(struct batch *batch, struct floop_todo *todo,
 
 	while (*sector < end) {
 		sector_t block = *sector >> shift, nr;
-		enum kind kind;
+		enum floop_kind kind;
 
 		if (is_over(batch, *sector))
 			return false;
-		if (batch->kinds == KIND_BOTH &&
+		if (batch->kinds == FLOOP_KIND_BOTH &&
 		    batch->chunk == *sector >> todo->shift) {
 			*sector = min(end, next_start(todo, *sector));
 			continue;
 		}
-		nr = find_kind(&batch->look, block,
-			       max(1, (end >> shift) - block), &kind);
+		nr = floop_look_empty(&batch->look, block,
+				      max(1, (end >> shift) - block), &kind);
 		nr = min((block + nr) << shift, end) - *sector;
 		note_kind(batch, todo, *sector, *sector + nr, kind);
 		*sector += nr;
@@ -458,15 +280,15 @@ static void look_for_shared(struct batch *batch, sector_t sector)
 {
 	struct floop_image *image = batch->look.image;
 	struct inode *inode = file_inode(image->file);
+	unsigned int shift = inode->i_blkbits - SECTOR_SHIFT;
 	struct mutex *lock = &image->guard.map.lock;
 	sector_t there;
 
 	if (READ_ONCE(image->fill.shared) || !floop_fs_is_xfs(inode) ||
 	    READ_ONCE(inode->i_mapping->nrpages) ||
-	    seek(batch, sector, SEEK_DATA, &there) || there != sector ||
-	    READ_ONCE(inode->i_mapping->nrpages) ||
-	    find_block(&batch->look, sector >> (inode->i_blkbits -
-						SECTOR_SHIFT), &there) ||
+	    floop_look_seek(&batch->look, sector, SEEK_DATA, &there) ||
+	    there != sector || READ_ONCE(inode->i_mapping->nrpages) ||
+	    floop_look_block(&batch->look, sector >> shift, &there) ||
 	    floop_fs_is_realtime(image->file))
 		return;
 	mutex_lock(lock);
@@ -499,8 +321,8 @@ static bool look_up_gap(struct batch *batch, struct floop_todo *todo,
 				min(next_hole(batch, *sector), end) : end;
 			continue;
 		}
-		nr = find_extent(&batch->look, block,
-				 max(1, (hole >> shift) - block), &disk);
+		nr = floop_look_extent(&batch->look, block,
+				       max(1, (hole >> shift) - block), &disk);
 		if (!nr)
 			look_for_shared(batch, *sector);
 		else if (READ_ONCE(image->fill.shared))
@@ -715,13 +537,12 @@ static void fill_work(struct work_struct *work)
 	}
 	batch = kvmalloc(sizeof(*batch), GFP_KERNEL);
 	if (batch) {
-		batch->look.image = image;
+		/* Not the whole file: fiemap() would count all its extents. */
+		batch->look = (struct floop_look){
+			.image = image, .extent = 1, .empty = 1,
+		};
 		batch->epoch = epoch;
 		batch->nr = 0;
-		batch->look.looks = 0;
-		/* Not the whole file: fiemap() would count all its extents. */
-		batch->look.guess = 1;
-		batch->look.empty = 1;
 		batch->kinds = 0;
 		look_again(image, todo);
 		err = look_up_batch(batch, todo);
@@ -755,13 +576,13 @@ bool floop_fill_now(struct floop_image *image, sector_t sector, sector_t nr,
 	struct inode *inode = file_inode(image->file);
 	unsigned int shift = inode->i_blkbits - SECTOR_SHIFT;
 	sector_t block = sector >> shift, end = (sector + nr) >> shift, disk;
-	struct look look = { .image = image, .guess = nr >> shift };
+	struct floop_look look = { .image = image, .extent = nr >> shift };
 	struct floop_guard *guard = &image->guard;
 	sector_t found;
 	int err = 0;
 
 	for (; block < end && !err; block += found) {
-		found = find_extent(&look, block, end - block, &disk);
+		found = floop_look_extent(&look, block, end - block, &disk);
 		if (!found)
 			return !floop_guard_in_epoch(guard, epoch);
 		mutex_lock(&guard->map.lock);

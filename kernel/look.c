@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Questions to the file system (look.h). bmap() says where one block is, and
+ * ->fiemap() how many extents a range has, so the end of an extent is found by
+ * guesses. SEEK_DATA and SEEK_HOLE tell data from what was never written.
+ */
+#include <linux/fiemap.h>
+#include <linux/fs.h>
+
+#include "compat.h"
+#include "fs.h"
+#include "image.h"
+#include "lease.h"
+#include "look.h"
+
+/* 4 MiB, in sectors: a range without data is as large at first. */
+#define EMPTY_SECTORS	BIT(13)
+
+/**
+ * floop_look_block() - find a block of the file on the disk
+ * @look: the look
+ * @block: the block of the file
+ * @disk: gets the block of the disk
+ *
+ * Context: Process context. May sleep. Takes no lock of the inode that a reader
+ * of an image on xfs can hold.
+ * Return: false if the block is not allocated, not written, or can't be
+ * overwritten in place.
+ */
+bool floop_look_block(struct floop_look *look, sector_t block, sector_t *disk)
+{
+	look->looks++;
+	*disk = block;
+	return !bmap(file_inode(look->image->file), disk) && *disk;
+}
+
+/*
+ * How many extents have these blocks, written or not? Without room for an
+ * extent, ->fiemap() counts them (fiemap_fill_next_extent()) and needs no
+ * memory of a process. Returns a negative errno if it fails.
+ *
+ * xfs's map_blocks() would say where an extent ends, but warns (WARN_ON_ONCE()
+ * in xfs_fs_map_blocks()) if anybody uses a page of the file, as readers of a
+ * shared image may do.
+ */
+static int count_extents(struct floop_look *look, sector_t block, sector_t nr)
+{
+	struct inode *inode = file_inode(look->image->file);
+	struct fiemap_extent_info count = { };
+	int err;
+
+	look->looks++;
+	err = inode->i_op->fiemap(inode, &count, block << inode->i_blkbits,
+				  nr << inode->i_blkbits);
+	return err ?: min_t(unsigned int, count.fi_extents_mapped, INT_MAX);
+}
+
+/*
+ * Are @nr blocks from @block on contiguous at @disk, where the first one is?
+ * The last one is where it has to be, which is asked first: within an epoch,
+ * neither of the two goes away. So the extent that is the only one has both,
+ * and what is between them.
+ */
+static bool is_contiguous(struct floop_look *look, sector_t block, sector_t nr,
+			  sector_t disk)
+{
+	sector_t last;
+
+	return floop_look_block(look, block + nr - 1, &last) &&
+	       last == disk + nr - 1 &&
+	       (nr == 2 || count_extents(look, block, nr) == 1);
+}
+
+/*
+ * Are @nr blocks from @block on of one kind, as the first one is? Those without
+ * data are unwritten if one extent has the first and the last one.
+ */
+static bool is_kind(struct floop_look *look, sector_t block, sector_t nr,
+		    enum floop_kind kind, sector_t disk)
+{
+	switch (kind) {
+	case FLOOP_KIND_DATA:
+		return is_contiguous(look, block, nr, disk);
+	case FLOOP_KIND_HOLE:
+		return count_extents(look, block, nr) == 0;
+	default:
+		return count_extents(look, block + nr - 1, 1) == 1 &&
+		       count_extents(look, block, nr) == 1;
+	}
+}
+
+/*
+ * May the file system be asked for extents? On xfs ->fiemap() takes the inode's
+ * lock. A reader can hold that for ever, by a page fault that nobody answers,
+ * and whoever wants to change an attribute waits behind it, and we would behind
+ * them. bmap() doesn't take it there.
+ */
+static bool may_ask_for_extents(struct floop_image *image)
+{
+	struct inode *inode = file_inode(image->file);
+
+	return floop_fiemap_is_safe(inode) &&
+	       !(floop_fs_is_xfs(inode) && floop_lease_readers(image));
+}
+
+/*
+ * How many blocks are as the one at @block is, up to @max? Try @guess first,
+ * the last answer, and whether it is the same; then double the length, or halve
+ * the range that its end is in.
+ */
+static sector_t find_length(struct floop_look *look, sector_t block,
+			    sector_t max, enum floop_kind kind, sector_t disk,
+			    sector_t *guess)
+{
+	sector_t nr = 1, too_long = max + 1, try = min(*guess, max);
+
+	while (nr + 1 < too_long) {
+		try = clamp(try, nr + 1, too_long - 1);
+		if (is_kind(look, block, try, kind, disk))
+			nr = try;
+		else
+			too_long = try;
+		if (nr == *guess)
+			try = nr + 1;
+		else if (too_long > max)
+			try = nr * 2;
+		else
+			try = nr + (too_long - nr) / 2;
+	}
+	*guess = nr;
+	return nr;
+}
+
+/**
+ * floop_look_extent() - find an extent of the file on the disk
+ * @look: the look
+ * @block: its first block
+ * @max: how many blocks are of interest
+ * @disk: gets its first block on the disk
+ *
+ * Context: Process context, in an epoch. May sleep.
+ * Return: its length in blocks, at most @max, and 1 where the file system may
+ * not be asked for more; 0 if the block can't be mapped.
+ */
+sector_t floop_look_extent(struct floop_look *look, sector_t block,
+			   sector_t max, sector_t *disk)
+{
+	if (!floop_look_block(look, block, disk))
+		return 0;
+	if (!may_ask_for_extents(look->image))
+		return 1;
+	return find_length(look, block, max, FLOOP_KIND_DATA, *disk,
+			   &look->extent);
+}
+
+/**
+ * floop_look_empty() - find out what is where there is no data
+ * @look: the look
+ * @block: the first block, which has no data
+ * @max: how many blocks have none
+ * @kind: gets what it is; %FLOOP_KIND_BOTH where the file system may not be
+ *	asked
+ *
+ * Context: Process context, in an epoch. May sleep.
+ * Return: how many blocks are the same, at most @max.
+ */
+sector_t floop_look_empty(struct floop_look *look, sector_t block, sector_t max,
+			  enum floop_kind *kind)
+{
+	unsigned int shift = file_inode(look->image->file)->i_blkbits;
+	int extents = -EOPNOTSUPP;
+
+	/* Most are small: try all of it first. */
+	look->empty = max(look->empty,
+			  EMPTY_SECTORS >> (shift - SECTOR_SHIFT));
+	if (may_ask_for_extents(look->image))
+		extents = count_extents(look, block, 1);
+	if (extents < 0) {
+		*kind = FLOOP_KIND_BOTH;
+		return max;
+	}
+	*kind = extents ? FLOOP_KIND_UNWRITTEN : FLOOP_KIND_HOLE;
+	return find_length(look, block, max, *kind, 0, &look->empty);
+}
+
+/**
+ * floop_look_seek() - find where data or a hole begins
+ * @look: the look
+ * @sector: from where on, in sectors of the file
+ * @whence: SEEK_DATA or SEEK_HOLE
+ * @there: gets the sector, or %FLOOP_NOWHERE
+ *
+ * An unwritten extent without pages in the page cache is a hole, too.
+ *
+ * Context: Process context. May sleep.
+ * Return: 0; -ENXIO if there is no data at @sector or after it; or another
+ * errno of the file system.
+ */
+int floop_look_seek(struct floop_look *look, sector_t sector, int whence,
+		    sector_t *there)
+{
+	struct file *file = look->image->file;
+	loff_t found;
+
+	look->looks++;
+	found = vfs_llseek(file, (loff_t)sector << SECTOR_SHIFT, whence);
+	*there = found < 0 ? FLOOP_NOWHERE :
+			     max_t(sector_t, sector, found >> SECTOR_SHIFT);
+	return found < 0 ? found : 0;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Questions to the file system about the image's blocks: where they are on the
+ * disk, how far an extent goes, what is where there is no data. Blocks are
+ * those of the file system. An answer is true at the moment at which it is
+ * given; the fill (fill.h) knows for how long.
+ */
+#ifndef FLOOP_LOOK_H
+#define FLOOP_LOOK_H
+
+#include <linux/bits.h>
+#include <linux/types.h>
+
+struct floop_image;
+
+/**
+ * enum floop_kind - what a range of the file is
+ * @FLOOP_KIND_DATA: data
+ * @FLOOP_KIND_HOLE: without data, and without blocks
+ * @FLOOP_KIND_UNWRITTEN: without data, in blocks that were never written
+ * @FLOOP_KIND_BOTH: without data; in parts the one and the other, or the file
+ *	system doesn't tell
+ */
+enum floop_kind {
+	FLOOP_KIND_DATA,
+	FLOOP_KIND_HOLE = BIT(0),
+	FLOOP_KIND_UNWRITTEN = BIT(1),
+	FLOOP_KIND_BOTH = FLOOP_KIND_HOLE | FLOOP_KIND_UNWRITTEN,
+};
+
+/**
+ * struct floop_look - a look at the image's blocks
+ * @image: the image
+ * @looks: counts the questions
+ * @extent: the length of the last extent, in blocks, or a guess
+ * @empty: that of the last part without data
+ */
+struct floop_look {
+	struct floop_image *image;
+	unsigned int looks;
+	sector_t extent;
+	sector_t empty;
+};
+
+bool floop_look_block(struct floop_look *look, sector_t block, sector_t *disk);
+sector_t floop_look_extent(struct floop_look *look, sector_t block,
+			   sector_t max, sector_t *disk);
+sector_t floop_look_empty(struct floop_look *look, sector_t block, sector_t max,
+			  enum floop_kind *kind);
+int floop_look_seek(struct floop_look *look, sector_t sector, int whence,
+		    sector_t *there);
+
+#endif /* FLOOP_LOOK_H */
