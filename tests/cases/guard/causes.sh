@@ -95,7 +95,7 @@ for fs in ext4 xfs; do
 	udevadm settle
 	before=$(ios "$dev" file_unwritten)
 	check "$fs: a discard" blkdiscard -o 8M -l 4M "$dev"
-	comes_to $hole $((9 << 20))
+	comes_to $hole $((11 << 20))
 	is "$fs: counted as what it was" \
 		"$(($(ios "$dev" file_unwritten) - before))" 0
 	check "$fs: of data" blkdiscard -o 0 -l 4M "$dev"
