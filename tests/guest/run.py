@@ -276,6 +276,14 @@ class Machine:
         # Images may lie on mounts of devices of images..: peel until nothing is
         # left, or nothing gives for a while (udev may have a device open that
         # has been let go).
+        # What the case has detached may have been open in udev.
+        deadline = time.monotonic() + 2
+        while (
+            not left
+            and (bound_devices() or dm_devices())
+            and time.monotonic() < deadline
+        ):
+            time.sleep(0.1)
         deadline = time.monotonic() + 20
         while True:
             before = (self.extra_mounts(), bound_devices(), dm_devices())

@@ -141,8 +141,8 @@ served() {
 	wait_until 20 mountpoint -q "$WORK/fuse"
 }
 
-# mounted WHERE - also if its file system has been shut down, which mountpoint
-# doesn't know; and in a tenth of findmnt's time
+# mounted WHERE - a path without links. Also if its file system has been shut
+# down, which mountpoint doesn't know; and in a tenth of findmnt's time
 mounted() {
 	local at
 	while read -r _ _ _ _ at _; do

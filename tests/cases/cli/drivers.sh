@@ -43,10 +43,10 @@ is "direct I/O through it, too" "$(status "$dev" direct)" true
 check "detach" "$FLOOP" detach "$dev"
 rmmod loop
 mount_at tmpfs "$WORK/modules" -t tmpfs
-mount --bind "$WORK/modules" "/lib/modules/$(uname -r)"
-later unmount "/lib/modules/$(uname -r)"
+mount --bind "$WORK/modules" "/usr/lib/modules/$(uname -r)"
+later unmount "/usr/lib/modules/$(uname -r)"
 ends_with 3 "floop: no driver: neither /dev/floop-control nor /dev/loop-control is there; *" \
 	attach "$image"
-unmount "/lib/modules/$(uname -r)"
+unmount "/usr/lib/modules/$(uname -r)"
 insert
 wait_until 10 [ -e /dev/floop-control ]

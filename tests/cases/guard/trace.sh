@@ -72,8 +72,8 @@ matches "its I/O" "$(events io_mapped io_file | grep 'op=3 ')" \
 	"floop_io_file: op=3 flags=0x* sector=2048 sectors=128"
 
 echo >"$tracing/trace"
-dd if="$dev" of=/dev/null bs=4k skip=256 count=1 iflag=direct status=none
-follows "a read of the hole" "$(events io_mapped io_file)" \
-	"floop_io_file: op=0 flags=0x* sector=2048 sectors=8"
+pattern write -d -n -q -b 4k -s 2 -o 1M "$dev" 4k
+follows "a write to the hole" "$(events io_mapped io_file)" \
+	"floop_io_file: op=1 flags=0x* sector=2048 sectors=8"
 detach "$dev"
 end_fs
