@@ -29,6 +29,8 @@
 #define BATCH			512
 /* Questions to the file system before the batch goes into the map. */
 #define MAX_LOOKS		BIT(15)
+/* Of what has no data in a chunk, the file system is asked about that many. */
+#define MAX_PARTS		16
 /* How long to wait for the next write after one through the file system. */
 #define WROTE_LINGERS		msecs_to_jiffies(200)
 /* The delay before holes are looked for that writes have kept unknown. */
@@ -48,7 +50,8 @@ struct found {
 /*
  * What is looked up in the epoch @epoch, before an fsync. The batch ends after
  * MAX_LOOKS, but not before the sector @least. @kinds is what the chunk @chunk
- * is where it has no data, as far as it is looked up; 0: not known yet.
+ * is where it has no data, as far as it is looked up, in @parts; 0: not known
+ * yet.
  */
 struct batch {
 	struct floop_look look;
@@ -57,6 +60,7 @@ struct batch {
 	sector_t least;
 	unsigned long chunk;
 	unsigned int kinds;
+	unsigned int parts;
 	struct found found[BATCH];
 };
 
@@ -217,6 +221,7 @@ static void end_chunks(struct batch *batch, struct floop_todo *todo,
 		tell_kind(batch, todo);
 	mutex_unlock(lock);
 	batch->kinds = 0;
+	batch->parts = 0;
 }
 
 /* No data from @sector to @end. A chunk is told when it is complete. */
@@ -232,10 +237,13 @@ static void note_kind(struct batch *batch, struct floop_todo *todo,
 	in_epoch = floop_guard_in_epoch(&batch->look.image->guard,
 					batch->epoch);
 	for (; in_epoch && chunk <= last; chunk++) {
-		if (chunk != batch->chunk)
+		if (chunk != batch->chunk) {
 			tell_kind(batch, todo);
+			batch->parts = 0;
+		}
 		batch->chunk = chunk;
 		batch->kinds |= kind;
+		batch->parts++;
 	}
 	mutex_unlock(lock);
 }
@@ -252,20 +260,21 @@ static bool look_at_empty(struct batch *batch, struct floop_todo *todo,
 
 	while (*sector < end) {
 		sector_t block = *sector >> shift, nr;
-		enum floop_kind kind;
+		enum floop_kind kind = FLOOP_KIND_BOTH;
+		sector_t part_end = min(end, next_start(todo, *sector));
 
 		if (is_over(batch, *sector))
 			return false;
-		if (batch->kinds == FLOOP_KIND_BOTH &&
-		    batch->chunk == *sector >> todo->shift) {
-			*sector = min(end, next_start(todo, *sector));
-			continue;
+		if (batch->chunk != *sector >> todo->shift ||
+		    (batch->kinds != FLOOP_KIND_BOTH &&
+		     batch->parts < MAX_PARTS)) {
+			nr = floop_look_empty(&batch->look, block,
+					      max(1, (end >> shift) - block),
+					      &kind);
+			part_end = min((block + nr) << shift, end);
 		}
-		nr = floop_look_empty(&batch->look, block,
-				      max(1, (end >> shift) - block), &kind);
-		nr = min((block + nr) << shift, end) - *sector;
-		note_kind(batch, todo, *sector, *sector + nr, kind);
-		*sector += nr;
+		note_kind(batch, todo, *sector, part_end, kind);
+		*sector = part_end;
 	}
 	return true;
 }
@@ -544,6 +553,7 @@ static void fill_work(struct work_struct *work)
 		batch->epoch = epoch;
 		batch->nr = 0;
 		batch->kinds = 0;
+		batch->parts = 0;
 		look_again(image, todo);
 		err = look_up_batch(batch, todo);
 		kvfree(batch);

@@ -114,6 +114,18 @@ for fs in ext4 xfs; do
 	is "$fs: counted as shared" "$(ios "$dev" file_shared)" 0
 	detach "$dev"
 
+	# Data in more places than the file system is asked about
+	rm "$MNT/image"
+	pattern write -q -b 4k -k 64k -s 1 "$MNT/image" 4M
+	truncate -s 8M "$MNT/image"
+	sync
+	dev=$(attach "$MNT/image")
+	wait_until 20 maps "$dev" $((64 * 4096))
+	udevadm settle
+	counted "between data in many places" empty write_at 8k
+	counted "behind them" $hole write_at 5M
+	detach "$dev"
+
 	# The device begins within the file
 	begin_image
 	dev=$(attach --offset 5M "$MNT/image")
