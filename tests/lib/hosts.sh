@@ -13,7 +13,8 @@ rows=$WORK/rows
 : >"$rows"
 
 # The disk's sectors and the kernel are tested independently: one sector size on
-# each kernel, and both with LONG.
+# each kernel, and both with LONG. hosts/disks runs on both kernels; the others
+# run on LTS with --everywhere only.
 sector_sizes=4096
 [ "$KERNEL" != lts ] || sector_sizes=512
 [ -z "${LONG-}" ] || sector_sizes="512 4096"
