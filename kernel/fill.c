@@ -552,6 +552,7 @@ static void fill_work(struct work_struct *work)
 		};
 		batch->epoch = epoch;
 		batch->nr = 0;
+		batch->chunk = 0;
 		batch->kinds = 0;
 		batch->parts = 0;
 		look_again(image, todo);
