@@ -119,27 +119,69 @@ def licences(file):
     assert any("BSD" in text or "Redistribution" in text for text in texts)
 
 
+def kept_out(system, package, file):
+    """By that file, which no package has."""
+    folder = file.rpartition("/")[0]
+    made = system.run(f"test -d {folder} || echo {folder}").stdout
+    system.run(f"mkdir -p {folder}")
+    system.run(f"printf 'license=GPL\\0version=floop 0.0\\0' > {file}")
+    said = system.run(f"dpkg -i /repository/{package}_*.deb", check=False)
+    assert said.returncode != 0
+    assert f"'make install' ({file})" in said.stdout
+    assert "run 'make uninstall' first" in said.stdout
+    said = system.run(f"dpkg -s {package}", check=False).stdout
+    assert "not-installed" in said
+    system.run(f"rm {file}; rmdir {made}" if made else f"rm {file}")
+
+
+def keeps_out(system, package):
+    """`make install` and `make uninstall` leave the package's files alone."""
+    for command in ("install", "uninstall"):
+        said = system.run(
+            f"bash {PROJECT}/scripts/install.sh {command}", check=False
+        )
+        assert said.returncode == 1
+        assert f"package {package} is installed: remove it first" in said.stdout
+
+
+def drop_in(system, kernel):
+    """An initramfs gets the module and its configuration with the package, and
+    loses them with it.
+    """
+    # It is made sooner with few modules.
+    few = "/etc/initramfs-tools/conf.d/few"
+    image = f"/boot/initrd.img-{kernel}"
+    system.run(f"echo MODULES=list > {few}")
+    system.run(f"update-initramfs -c -k {kernel}")
+    for command, wanted in (
+        ("install", {"floop.ko", "floop-drop-in.conf"}),
+        ("remove", set()),
+    ):
+        system.apt(command, "floop-drop-in")
+        paths = system.run(f"lsinitramfs {image}").stdout.split()
+        assert "sbin/modprobe" in " ".join(paths)
+        names = {path.rpartition("/")[2].removesuffix(".xz") for path in paths}
+        assert {name for name in names if "floop" in name} == wanted
+    system.run(f"update-initramfs -d -k {kernel}; rm {few}")
+
+
 def test_on_debian_13(trixie):
     """Install, a kernel's upgrade, unknown kernels, downgrade, purge."""
     before = trixie.files()
     lts, stable = sorted(trixie.kernels())
 
-    # A file of `make install` keeps the package out.
-    trixie.run("touch /usr/sbin/mount.floop")
-    said = trixie.apt("install", "floop", check=False)
-    assert said.returncode != 0
-    assert "run 'make uninstall' first" in said.stdout
-    trixie.run("rm /usr/sbin/mount.floop")
-    # The former drop-in was a loop.ko.
-    trixie.run(f"mkdir -p /lib/modules/{lts}/updates")
-    for module in ("floop", "loop"):
-        file = f"/lib/modules/{lts}/updates/{module}.ko"
-        trixie.run(f"printf 'license=GPL\\0version=floop 0.0\\0' > {file}")
-        said = trixie.apt("install", "floop-dkms", check=False)
-        assert said.returncode != 0
-        assert f"'make install' ({file})" in said.stdout
-        trixie.run(f"rm {file}")
-    trixie.run(f"rmdir /lib/modules/{lts}/updates")
+    # Each of these files of `make install` keeps its package out. The former
+    # drop-in was a loop.ko.
+    updates = f"/lib/modules/{lts}/updates"
+    for file, package in (
+        ("/usr/sbin/mount.floop", "floop"),
+        ("/usr/lib/udev/rules.d/60-floop.rules", "floop"),
+        ("/usr/src/floop-0.0/dkms.conf", "floop-dkms"),
+        (f"{updates}/floop.ko", "floop-dkms"),
+        (f"{updates}/loop.ko", "floop-dkms"),
+        ("/usr/lib/modprobe.d/floop-drop-in.conf", "floop-drop-in"),
+    ):
+        kept_out(trixie, package, file)
     assert trixie.files() == before
 
     # The newer kernel has no headers yet. Secure Boot is on.
@@ -165,12 +207,14 @@ def test_on_debian_13(trixie):
     assert f"\n    {ENROLL.partition(',')[0]}\n" in said
     trixie.run("rm /lib/modules/$(uname -r)")
 
-    said = trixie.run(f"bash {PROJECT}/scripts/install.sh install", check=False)
-    assert said.returncode == 1
-    assert "the package floop is installed: remove it first" in said.stdout
+    keeps_out(trixie, "floop")
 
-    # What a kernel's own installation runs
+    # What a kernel's own installation runs, which may precede its headers'
+    trixie.run(f"mv /root/{stable}/build /root/")
     trixie.run(f"mv /root/{stable} /lib/modules/")
+    assert "has no floop" not in new_kernel(trixie, stable)
+    assert list(trixie.built()) == [lts]
+    trixie.run(f"mv /root/build /lib/modules/{stable}/")
     new_kernel(trixie, stable)
     assert sorted(trixie.built()) == [lts, stable]
 
@@ -198,7 +242,9 @@ def test_on_debian_13(trixie):
         "/usr/src/floop-0.0.9"
     ]
 
-    trixie.apt("purge", "floop", "floop-dkms")
+    trixie.apt("purge", "floop")
+    keeps_out(trixie, "floop-dkms")
+    trixie.apt("purge", "floop-dkms")
     trixie.run(f"mv /root/build /lib/modules/{stable}/")
     trixie.run("rm -r /sys/firmware /usr/local/bin/mokutil")
     assert trixie.files() == before
@@ -313,17 +359,23 @@ def test_in_a_container(trixie):
 
 
 def test_on_debian_12(bookworm):
+    """Install, an unknown kernel, the drop-in in an initramfs, purge. The root
+    for Debian 13 lacks what makes an initramfs.
+    """
     before = bookworm.files()
     [kernel] = bookworm.kernels()
     bookworm.apt("install", "floop", "floop-dkms")
     assert list(bookworm.built()) == [kernel]
     # Debian 12's own. Its DKMS's hook has failed for what isn't to be built.
     left_alone(bookworm, kernel, "6.1.0-9-amd64", "floop doesn't know it")
-    assert "floop 0." in bookworm.run(f"modinfo -k {kernel} floop").stdout
+    module = bookworm.run(f"modinfo -k {kernel} floop").stdout
+    assert "floop 0." in module
+    assert "signer:" in module
     bookworm.run("ls " + " ".join(manual_pages(bookworm)))
     # The host's own loop driver may be used, or none be there.
     assert "device" in bookworm.run("floop list --json").stdout
-    bookworm.apt("purge", "floop", "floop-dkms")
+    drop_in(bookworm, kernel)
+    bookworm.apt("purge", "floop", "floop-dkms", "floop-drop-in")
     assert bookworm.files() == before
 
 
