@@ -37,6 +37,10 @@ quiet modprobe loop
 serves floop
 quiet modprobe loop
 matches "its version" "$(cat /sys/module/floop/version)" "floop *"
+is "the module" "$(ls -d /sys/module/{f,}loop 2>/dev/null)" /sys/module/floop
+matches "modinfo loop is about the in-tree module" \
+	"$(modinfo -F filename loop)" "*/kernel/drivers/block/loop.ko*"
+is "and not ours" "$(modinfo -F version loop)" ""
 device=$(attach "$(mkimage 1M)")
 refused "modprobe -r loop, in use" "*in use*" modprobe -r loop
 detach "$device"
@@ -130,9 +134,12 @@ unload floop
 # What the kernel refuses, as it does without a signature that it knows.
 truncate -s 50000 "$TREE/updates/floop.ko"
 falls_back refused
-true <"$WORK/control" || true
-serves loop
-unload loop
+for node in block control; do
+	true <"$WORK/$node" || true
+	echo "--- refused, on demand, $node"
+	serves loop
+	unload loop
+done
 rm "$TREE/updates/floop.ko"
 falls_back "not there"
 depmod -b "$WORK"
