@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: Side by side with the in-tree driver, a shutdown detaches floop's
 #   devices and leaves clean the file systems that their images are on. LVM
-#   takes the devices when it is told of them.
+#   takes the devices once it is told of them, as floop doctor says. lsblk and
+#   udisks take them for disks.
 # modes: side-by-side
 # machines: stable-side-by-side
 # init: systemd
@@ -27,9 +28,19 @@ case $BOOT in
 		noise "$WORK/${image##*/}/noise" 8
 		sum_of "$WORK/${image##*/}/noise" >"$WORK/sum-${image##*/}"
 	done
+	cp /etc/lvm/lvmlocal.conf "$WORK/"
 	unused=$("$FLOOP" attach "$(mkimage 16M $host/unused.img)")
-	check "LVM, told of them" vgcreate -q -y \
-		--config 'devices/types=["floop",16]' floopvg "$unused"
+	is "lsblk: what it is" "$(lsblk -n -o TYPE "$unused")" disk
+	matches "udisks, about one in use" \
+		"$(udisksctl info --block-device "$device")" \
+		"*Device: *$device*IdType: *ext4*MountPoints: *$WORK/*"
+	refused "LVM, not told of them" "*device type is unknown*" \
+		vgcreate -q -y floopvg "$unused"
+	mend=$("$FLOOP" doctor | grep -A 1 "LVM skips" | tail -n 1 || true)
+	matches "how doctor mends that" "$mend" "* >>/etc/lvm/lvmlocal.conf"
+	check "mend it" sh -c "$mend"
+	check "LVM" vgcreate -q -y floopvg "$unused"
+	is "doctor, about LVM" "$("$FLOOP" doctor | grep "LVM skips")" ""
 	udev_settle
 	is "what detaches them" "$(systemctl is-active floop-detach.service)" \
 		active
@@ -37,6 +48,7 @@ case $BOOT in
 	;;
 2)
 	later rm -f $root_image
+	later cp "$WORK/lvmlocal.conf" /etc/lvm/lvmlocal.conf
 	is "what the boot recovered" \
 		"$(dmesg | grep -E 'EXT4-fs.*(recovery|orphan)' || true)" ""
 	mount_at "$disk" $host
