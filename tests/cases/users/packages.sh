@@ -3,9 +3,9 @@
 # shows: With apt, floop-drop-in changes drivers at once where no device is in
 #   use, and at the next boot where one is; /etc/flooptab is attached at that
 #   boot. Removing it brings the kernel's driver back. Both have the initramfs
-#   made anew. What is loaded is the module that DKMS has built. An upgrade
-#   leaves a device, its unit and the loaded module alone. Removing floop
-#   detaches a device at its last user's close; with the drop-in, those of
+#   made anew. What is loaded is the module that DKMS has built. An upgrade and
+#   a downgrade leave a device, its unit and the loaded module alone. Removing
+#   floop detaches a device at its last user's close; with the drop-in, those of
 #   /etc/flooptab. Purged, the packages leave no file.
 # modes: drop-in
 # machines: stable-drop-in
@@ -35,10 +35,11 @@ own=(
 	/usr/lib/modules-load.d/floop-drop-in.conf
 )
 
-# files - all names in /etc and /usr, and of the packages' scripts
+# files - all names in /boot, /etc and /usr, and the packages' scripts
 files() {
-	find /etc /usr /lib/modules/*/updates /var/lib/dpkg/info /var/lib \
-		-xdev -mindepth 1 -not -name '*.cache' -not -path '/etc/apt*' \
+	find /boot /etc /usr /lib/modules/*/updates /var/lib/dpkg/info \
+		/var/lib -xdev -mindepth 1 \
+		-not -name '*.cache' -not -path '/etc/apt*' \
 		-not -path '/var/lib/apt*' -not -path '/var/lib/dpkg/*' \
 		-not -path '/var/lib/systemd*' -not -path "$WORK*" \
 		-not -path $image | sort
@@ -132,6 +133,22 @@ served_by() {
 	udev_settle
 }
 
+# built VERSION - DKMS has it built again, which a removal has undone
+built() {
+	tar -C /var/lib -xf "$WORK/built.tar" "dkms/floop/$1"
+}
+
+# goes_on VERSION MODULE - that is installed, and the device, its unit and the
+# loaded module are as they were
+goes_on() {
+	is "the package" "$(dpkg-query -W -f '${Version}' floop)" "$1"
+	is "the module that is installed" "$(modinfo -F version floop)" "$2"
+	is "the one that is loaded" "$(</sys/module/floop/version)" "floop 0.0"
+	is "the unit" "$(systemctl is-active $unit)" active
+	is "the image" "$(cat "/sys/block/${device#/dev/}/loop/backing_file")" \
+		"$image"
+}
+
 put_back() {
 	losetup --detach-all
 	apt purge floop floop-drop-in floop-dkms dkms compiler >/dev/null ||
@@ -174,6 +191,7 @@ case $BOOT in
 	files >/var/tmp/files-before
 	tar -C /var/lib -xf $debs/dkms.tar
 	older
+	tar -C /var/lib -cf "$WORK/built.tar" dkms
 	index
 	apt update -o Dir::Etc::SourceList=/dev/null
 
@@ -190,17 +208,16 @@ case $BOOT in
 	udev_settle
 	wait_until 20 systemctl -q is-active $unit
 	apt upgrade --no-install-recommends
-	is "the command" "$(floop --version)" "floop $version"
-	is "the module that is installed" "$(modinfo -F version floop)" \
-		"$new"
-	is "the one that is loaded" "$(</sys/module/floop/version)" \
-		"floop 0.0"
-	is "the unit" "$(systemctl is-active $unit)" active
-	is "the image" "$(cat "/sys/block/${device#/dev/}/loop/backing_file")" \
-		"$image"
+	goes_on "$version" "$new"
 	matches "doctor" "$(floop doctor || true)" \
 		"*floop 0.0 is loaded, and $new is installed*"
+	built 0.0.9
+	check "a downgrade" apt install --no-install-recommends \
+		--allow-downgrades floop=0.0.9 floop-dkms=0.0.9
+	goes_on 0.0.9 "floop 0.0"
 
+	# It brings the new floop-dkms again.
+	built "$version"
 	said=$(apt install --no-install-recommends floop-drop-in)
 	matches "in use" "$said" "*floop is in use*next boot on*"
 	matches "initramfs" "$said" "*Processing triggers for initramfs-tools*"
