@@ -3,6 +3,7 @@
 
 import os
 
+import pytest
 from native import (
     EMPTY_DEV,
     FAILED,
@@ -10,7 +11,6 @@ from native import (
     NO_DRIVER,
     PERMISSION,
     attached_below,
-    is_attached,
     private,
     run,
 )
@@ -115,15 +115,32 @@ def test_no_permission_for_the_image(floop, image):
     assert f"{path}: cannot open: permission denied; " in complaint
 
 
-def test_no_permission_to_detach(floop, image):
-    """Nor may everyone detach."""
-    device = floop.attach(image())
-    complaint = floop.refused(PERMISSION, "detach", device, via=NOBODY)
-    assert (
-        f"{device}: cannot open: permission denied; run it as root (sudo)"
-        in complaint
-    )
-    assert is_attached(device)
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("create {folder}/new 1M", "{folder}/new: cannot make it"),
+        ("create --thin {folder}/new 1M", "{folder}/new: cannot make it"),
+        ("resize {image} 2M", "{image}: cannot open"),
+        ("resize {device} 2M", "{image}: cannot open"),
+        ("set {device} --direct off", "{device}: cannot open"),
+        ("set {device} --sector-size 4K", "{device}: cannot open"),
+        ("detach {device}", "{device}: cannot open"),
+    ],
+)
+def test_no_permission(floop, image, folder, line, complaint):
+    """Who may only read changes nothing, and is told what refused it."""
+    path = image()
+    for parent in path.parents[:4]:
+        os.chmod(parent, 0o755)
+    device = floop.attach(path)
+    before = floop("status", "--json", device)
+    names = {"device": device, "image": path, "folder": folder}
+    words = [word.format(**names) for word in line.split()]
+    says = floop.refused(PERMISSION, *words, via=NOBODY)
+    why = "permission denied; run it as root (sudo)"
+    assert says == f"floop: {complaint.format(**names)}: {why}\n"
+    assert floop("status", "--json", device) == before
+    assert os.listdir(folder) == [path.name]
 
 
 def test_node_that_comes_late(floop, image, folder):

@@ -524,6 +524,12 @@ def test_help(command):
         ["attach", "--direct", "maybe", "x"],
         ["attach", "--driver", "zloop", "x"],
         ["attach", "--mapping", "maybe", "x"],
+        ["create"],
+        ["create", "x"],
+        ["create", "x", "many"],
+        ["resize"],
+        ["resize", "x"],
+        ["resize", "x", "-1M"],
         ["detach"],
         ["detach", "--all", "x"],
         ["detach", "--driver", "loop", "x"],
@@ -533,13 +539,17 @@ def test_help(command):
         ["set", "--mapping", "auto", "x"],
         ["list", "--columns", "COLOUR"],
         ["list", "--json", "--raw"],
+        ["doctor", "--quiet"],
+        ["watch", "loop0"],
+        ["watch", "--interval", "0"],
         ["hold"],
     ],
     ids=" ".join,
 )
-def test_wrong_usage(line):
-    """What is wrong on the command line is exit code 2."""
-    assert (
-        run(FLOOP, *line, check=False, stdin=subprocess.DEVNULL).returncode
-        == USAGE
-    )
+def test_wrong_usage(line, folder):
+    """What is wrong on the command line is exit code 2, and does nothing."""
+    line = [FLOOP, *line]
+    none = subprocess.DEVNULL
+    result = run(*line, check=False, stdin=none, cwd=folder)
+    assert (result.returncode, result.stdout) == (USAGE, "")
+    assert os.listdir(folder) == []
