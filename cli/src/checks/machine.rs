@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde::Serialize;
 
-use super::modules::{self, Installed};
+use super::modules::{self, Installed, Told};
 use crate::device::{self, DevId, Device, Family};
 use crate::finding::{Finding, Findings, Severity};
 
@@ -25,9 +25,9 @@ pub struct Drivers {
     /// Whether the kernel's own loop driver is no module.
     #[serde(skip)]
     pub loop_built_in: bool,
-    /// Whether modprobe is told to load floop in the loop driver's place.
+    /// What modprobe is told about floop.
     #[serde(skip)]
-    pub drop_in_installed: bool,
+    pub told: Told,
     /// Whether modules must be signed.
     pub signed_only: Option<&'static str>,
 }
@@ -50,7 +50,7 @@ impl Drivers {
             }),
             loop_version: drop_in,
             loop_built_in: modules::loop_is_built_in(),
-            drop_in_installed: modules::drop_in_is_installed(),
+            told: modules::told(),
             signed_only: signed_only(),
         }
     }
@@ -123,8 +123,9 @@ pub fn check(drivers: &Drivers, to: &mut Findings) {
     }
     let refused =
         module.as_ref().is_some_and(|module| signature(drivers, module, to));
-    // What the kernel refuses is not loaded by a reload, nor by a reboot.
-    if !refused {
+    let blacklisted = blacklist(drivers, module.as_ref(), to);
+    // What may not be loaded is not loaded by a reload, nor by a reboot.
+    if !refused && !blacklisted {
         versions(drivers, module.as_ref(), to);
     }
     if let Some(module) = module.as_ref() {
@@ -344,7 +345,7 @@ fn versions(drivers: &Drivers, module: Option<&Installed>, to: &mut Findings) {
             return;
         }
     }
-    match (drivers.drop_in_installed, new, loaded, drivers.loop_driver) {
+    match (drivers.told.drop_in, new, loaded, drivers.loop_driver) {
         (true, Some(new), Some(("floop", _)), _) => {
             let what = format!(
                 "the drop-in ({new}) is installed, and floop is still loaded \
@@ -373,8 +374,7 @@ fn versions(drivers: &Drivers, module: Option<&Installed>, to: &mut Findings) {
 /// An initramfs that was made before the drop-in was installed doesn't have it:
 /// if it loads a loop driver, that is the in-tree one.
 fn initramfs(drivers: &Drivers, module: &Installed, to: &mut Findings) {
-    let may_load_the_other =
-        drivers.drop_in_installed && !drivers.loop_built_in;
+    let may_load_the_other = drivers.told.drop_in && !drivers.loop_built_in;
     let Some(image) = modules::initramfs().filter(|_| may_load_the_other)
     else {
         return;
@@ -399,6 +399,27 @@ fn initramfs(drivers: &Drivers, module: &Installed, to: &mut Findings) {
         Finding::new(Severity::Warning, "initramfs", image.display(), what)
             .mend(mend),
     );
+}
+
+/// A drop-in that modprobe may not load; whether it is one. Beside the loop
+/// driver, who blacklists floop means it: it is loaded by its own name.
+fn blacklist(
+    drivers: &Drivers,
+    module: Option<&Installed>,
+    to: &mut Findings,
+) -> bool {
+    let Told { drop_in, blacklisted } = drivers.told;
+    if !drop_in || !blacklisted || module.is_none() {
+        return false;
+    }
+    let what = "the drop-in is installed, and modprobe is told not to load it \
+                (blacklist floop): who asks for loop gets the in-tree driver";
+    to.add(Finding::new(Severity::Warning, "blacklist", "floop", what).advice(
+        "no command does it: remove the line \"blacklist floop\" from the \
+             files in /etc/modprobe.d or /usr/lib/modprobe.d, or \
+             modprobe.blacklist=floop from the kernel's command line",
+    ));
+    true
 }
 
 /// The public half of the key that DKMS signs with.
@@ -475,7 +496,7 @@ mod tests {
             loop_driver: Some("loop"),
             loop_version: loop_version.map(str::to_owned),
             loop_built_in: false,
-            drop_in_installed: true,
+            told: Told { drop_in: true, blacklisted: false },
             signed_only: None,
         }
     }
@@ -503,12 +524,12 @@ mod tests {
         assert!(said(&drivers(None), new).contains("still loaded"));
         assert!(said(&drivers(old), new).contains("0.2 is installed"));
         let mut other = drivers(old);
-        other.drop_in_installed = false;
+        other.told.drop_in = false;
         assert!(said(&other, old).contains("no longer"));
         let mut other = drivers(None);
         other.floop = old.map(str::to_owned);
         assert!(said(&other, old).contains("side by side"));
-        other.drop_in_installed = false;
+        other.told.drop_in = false;
         assert_eq!(said(&other, old), "");
         let mut none = drivers(None);
         none.loop_driver = None;
@@ -545,6 +566,21 @@ mod tests {
         assert!(mend(&ours).starts_with("modprobe -r loop"));
         ours.loop_built_in = true;
         assert!(mend(&ours).starts_with("modprobe -r floop"));
+    }
+
+    #[test]
+    fn what_modprobe_may_not_load() {
+        let mut found = Findings::default();
+        let module = module(Some("floop 0.2"));
+        let mut told = drivers(None);
+        assert!(!blacklist(&told, Some(&module), &mut found));
+        told.told.blacklisted = true;
+        assert!(!blacklist(&told, None, &mut found));
+        assert_eq!(found.worst(), None);
+        assert!(blacklist(&told, Some(&module), &mut found));
+        assert_eq!(found.worst(), Some(Severity::Warning));
+        told.told.drop_in = false;
+        assert!(!blacklist(&told, Some(&module), &mut found));
     }
 
     #[test]

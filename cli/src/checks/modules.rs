@@ -50,16 +50,24 @@ pub fn installed() -> Option<Installed> {
         .then(|| parse(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// Whether modprobe is configured to load floop in the loop driver's place.
-pub fn drop_in_is_installed() -> bool {
+/// What modprobe is told about floop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// To load it in the loop driver's place.
+    pub drop_in: bool,
+    /// Not to load it for others: by a file, or by the kernel's command line.
+    pub blacklisted: bool,
+}
+
+/// What modprobe is told about floop; nothing, without modprobe.
+pub fn told() -> Told {
     Command::new("modprobe")
         .arg("--showconfig")
         .env("PATH", search_path())
         .stderr(Stdio::null())
         .output()
-        .is_ok_and(|output| {
-            configures_drop_in(&String::from_utf8_lossy(&output.stdout))
-        })
+        .map(|output| told_by(&String::from_utf8_lossy(&output.stdout)))
+        .unwrap_or_default()
 }
 
 /// Whether the kernel's own loop driver is built in; it may have been kept from
@@ -70,14 +78,17 @@ pub fn loop_is_built_in() -> bool {
     folder.exists() && !folder.join("initstate").exists()
 }
 
-fn configures_drop_in(configuration: &str) -> bool {
-    configuration
+fn told_by(configuration: &str) -> Told {
+    let names = configuration
         .lines()
         .filter_map(|line| line.strip_prefix("options floop "))
         .flat_map(str::split_whitespace)
         .filter_map(|option| option.strip_prefix("names="))
-        .next_back()
-        == Some("loop")
+        .next_back();
+    Told {
+        drop_in: names == Some("loop"),
+        blacklisted: configuration.lines().any(|l| l == "blacklist floop"),
+    }
 }
 
 /// Users' PATH may lack the folders of such programs.
@@ -144,10 +155,13 @@ mod tests {
     #[test]
     fn what_modprobe_is_told() {
         let side_by_side = "blacklist floop\noptions floop mapping=0\n";
-        assert!(!configures_drop_in(side_by_side));
-        let drop_in = "options loop max_loop=8\noptions floop names=loop\n";
-        assert!(configures_drop_in(drop_in));
+        let told = told_by(side_by_side);
+        assert_eq!((told.drop_in, told.blacklisted), (false, true));
+        let drop_in = "blacklist floop2\noptions loop max_loop=8\n\
+                       options floop names=loop\n";
+        let told = told_by(drop_in);
+        assert_eq!((told.drop_in, told.blacklisted), (true, false));
         let both = "options floop names=loop names=floop\n";
-        assert!(!configures_drop_in(both));
+        assert!(!told_by(both).drop_in);
     }
 }
