@@ -490,6 +490,71 @@ def test_drop_in_refused(machine, folder):
     assert finding(report, "reload") is None
 
 
+def test_drop_in_blacklisted(machine, folder):
+    """Nor does one that modprobe may not load."""
+    file = folder / "floop.ko"
+    file.write_text("")
+    via = machine({"floop": INSTALLED.format(file=file)})
+    program(folder, "modprobe", SHOWS_DROP_IN)
+    assert finding(examine(via=via), "blacklist") is None
+    blacklisted = f"echo blacklist floop\n{SHOWS_DROP_IN}"
+    program(folder, "modprobe", blacklisted)
+    report = examine(via=via)
+    assert finding(report, "reload") is None
+    found = finding(report, "blacklist")
+    assert (found["severity"], found["subject"]) == ("warning", "floop")
+    assert 'remove the line "blacklist floop"' in found["advice"]
+
+
+# A machine on which no driver is loaded.
+NO_DRIVERS = """
+mount -t tmpfs none /sys/class/misc
+mount -t tmpfs none /sys/block
+"""
+
+
+def test_no_driver(machine):
+    """No driver is loaded: the one that is installed can be."""
+    said = INSTALLED.format(file="/floop.ko")
+    for installed, mend in (
+        ({}, "modprobe loop"),
+        ({"floop": said}, "modprobe floop"),
+    ):
+        report = examine(via=machine(installed, NO_DRIVERS))
+        found = finding(report, "driver")
+        assert (found["severity"], found["subject"]) == ("note", "floop")
+        assert (found["what"], found["mend"]) == ("no driver is loaded", mend)
+        assert report["drivers"]["loop_driver"] is None
+    assert finding(examine(via=machine({})), "driver") is None
+
+
+LVM = """
+mount -t tmpfs none /sys/module
+mkdir -p /sys/module/floop/parameters
+echo floop >/sys/module/floop/parameters/names
+echo floop 0.1 >/sys/module/floop/version
+mount -t tmpfs none /etc
+mkdir /etc/lvm
+: >/etc/lvm/lvm.conf
+"""
+
+
+def test_lvm(machine):
+    """LVM skips floop's devices, until its configuration has their kind."""
+    found = finding(examine(via=machine({}, LVM)), "lvm")
+    severity, subject = found["severity"], found["subject"]
+    assert (severity, subject) == ("note", "/etc/lvm/lvm.conf")
+    assert "LVM skips floop's devices" in found["what"]
+    mended = f"{LVM}\n{found['mend']}"
+    assert finding(examine(via=machine({}, mended)), "lvm") is None
+    others = LVM + "echo 'types = [ \"fd\", 16 ]' >/etc/lvm/lvm.conf"
+    found = finding(examine(via=machine({}, others)), "lvm")
+    assert found["mend"] is None
+    assert 'add "floop", 16 to the list "types"' in found["advice"]
+    beside = f"{LVM}\necho loop >/sys/module/floop/parameters/names"
+    assert finding(examine(via=machine({}, beside)), "lvm") is None
+
+
 def test_dkms(machine):
     """DKMS has floop, and not for the running kernel."""
     kernel = os.uname().release
