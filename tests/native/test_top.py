@@ -205,6 +205,35 @@ def test_keys(floop, image, screen):
     top.ends()
 
 
+def test_sorting_keys(floop, image, busy, screen, folder):
+    """< and > sort by the column before and the next one, r the other way."""
+    idle = floop.attach(image(name="idle.img"))
+    device = floop.attach(image(name="busy.img"))
+    busy(device)
+    top = screen("--filter", str(folder))
+
+    def shows(*devices):
+        def shown():
+            lines = top.text().splitlines()[2:]
+            rows = [line.split()[0] for line in lines if line]
+            return rows[:2] == list(devices)
+
+        wait_until(shown)
+
+    shows(idle, device)
+    top.press(">")
+    shows(device, idle)
+    top.press("r")
+    shows(idle, device)
+    # By name again, the last one first
+    top.press("<")
+    shows(device, idle)
+    top.press("r")
+    shows(idle, device)
+    top.press("q")
+    top.ends()
+
+
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
 def test_signals(screen, name):
     """A signal ends it, and the terminal is as it was."""

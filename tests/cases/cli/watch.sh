@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: floop watch prints the epochs of a mapped image as they begin and are
 #   broken, and by whom, whatever bytes the name has. floop top tells mapped I/O
-#   from I/O through the file system.
+#   from I/O through the file system, and why it took that way.
 # modes: side-by-side drop-in
 # machines: stable-side-by-side lts-drop-in
 # timeout: 240
@@ -17,11 +17,26 @@ happened() {
 on_disk xfs
 image=$MNT/image
 noise "$image" 4
+truncate -s 1M "$MNT/idle"
+idle=$("$FLOOP" attach "$MNT/idle")
 "$FLOOP" watch --interval 0.2 >"$WORK/events" &
 watcher=$!
-later kill_watcher
-kill_watcher() {
-	kill "$watcher" 2>/dev/null || true
+"$FLOOP" watch --interval 0.2 --json >"$WORK/events.json" &
+other=$!
+later kill_watchers
+kill_watchers() {
+	kill "$watcher" "$other" 2>/dev/null || true
+}
+
+# event NAME COUNT - the last one in JSON of such a count, without its times
+event() {
+	local start="\"event\":\"$1\",\"device\":\"$dev\",.*\"count\":$2[,}]"
+	grep "$start" "$WORK/events.json" |
+		sed -E 's/"time":[0-9.]+,//g' | tail -n 1
+}
+
+is_event() {
+	[ -n "$(event "$@" || true)" ]
 }
 dev=$("$FLOOP" attach --mapping on "$image")
 wait_until 20 happened attach
@@ -29,6 +44,12 @@ exec 5<>"$image"
 wait_until 20 happened epoch-broken
 matches "why it was broken" "$(grep " epoch-broken $dev" "$WORK/events")" \
 	"*count=1 by $(</proc/$$/comm) ($$) (someone else has the image open)*"
+wait_until 20 is_event epoch-broken 1
+of="\"device\":\"$dev\",\"backing_file\":\"$image\""
+why='"reason":"someone else has the image open"'
+who="\"last_break\":{\"pid\":$$,\"command\":\"$(</proc/$$/comm)\"}"
+is "the same as JSON" "$(event epoch-broken 1)" \
+	"{\"event\":\"epoch-broken\",$of,\"count\":1,$why,$who}"
 cp "$WORK/events" "$WORK/events.before"
 exec 5<&-
 begun_again() {
@@ -36,6 +57,9 @@ begun_again() {
 		grep -q " epoch-begun $dev $image count="
 }
 wait_until 20 begun_again
+wait_until 20 is_event epoch-begun "[1-9]"
+matches "that, too" "$(event epoch-begun "[1-9]")" \
+	"{\"event\":\"epoch-begun\",$of,\"count\":[1-9]}"
 
 # The name of a thread is of any bytes
 own=$(</proc/$$/comm)
@@ -73,13 +97,54 @@ rates() {
 		"$(fields file_ios <"$WORK/top")"
 }
 
+# top ARG... - what it shows of both devices, in $WORK/top, while one is read
+# and this shell breaks its epochs
+top() {
+	local reader top
+	touch "$WORK/reads"
+	reads &
+	reader=$!
+	"$FLOOP" top --once --interval 2 --filter "$MNT/" "$@" >"$WORK/top" &
+	top=$!
+	while kill -0 "$top" 2>/dev/null; do
+		exec 5<>"$image"
+		sleep 0.3
+		exec 5<&-
+		wait_mapped "$dev"
+	done
+	wait "$top"
+	rm "$WORK/reads"
+	wait "$reader"
+}
+
+# of NAME - that field of the first device in $WORK/top
+of() {
+	fields "$1" <"$WORK/top" | sed -n 1p
+}
+
+is "by name" "$("$FLOOP" top --once --interval 0.1 --filter "$MNT/" |
+	sed -E '1d; s/ .*//' | xargs)" "$idle $dev"
+top --json --sort broken
+is "by broken epochs" "$(fields device <"$WORK/top" | xargs)" "$dev $idle"
+is "epochs were broken" "$(($(of epochs_broken) > 0))" 1
+matches "I/O while not mapped" "$(of epoch)" "*[1-9]*"
+is "who broke it" "$(of pid) $(of command)" "$$ $own"
+top --sort file
+matches "the headings" "$(sed -n 1p "$WORK/top" | xargs)" \
+	"NAME * MAPPED FILE/s WHY BROKEN BY USER IMAGE"
+is "by I/O through the file system" "$(sed -E '1d; s/ .*//' "$WORK/top" |
+	xargs)" "$dev $idle"
+matches "the row of the first" "$(sed -n 2p "$WORK/top" | xargs)" \
+	"$dev *% [1-9]* epoch [1-9]* $own ($$) * $image"
+
+wait_mapped "$dev"
 read -r mapped file < <(rates)
 is "mapped I/O" "$((mapped > 0)) $file" "1 0"
 is "all of it is mapped" "$(fields mapped_percent <"$WORK/top")" 100
 check "turn it off" "$FLOOP" set "$dev" --mapping off
 read -r mapped file < <(rates)
 is "I/O through the file system" "$mapped $((file > 0))" "0 1"
-check "detach" "$FLOOP" detach "$dev"
+check "detach" "$FLOOP" detach "$dev" "$idle"
 wait_until 20 happened detach
 kill -INT "$watcher"
 status=0
