@@ -8,7 +8,17 @@ import signal
 import subprocess
 
 import pytest
-from native import DONE, FLOOP, Terminal, attribute, run, wait_until
+from native import (
+    BUSY,
+    DONE,
+    FLOOP,
+    NOT_FOUND,
+    UNSUITABLE,
+    Terminal,
+    attribute,
+    run,
+    wait_until,
+)
 
 M = 1 << 20
 ESCAPE = "\x1b"
@@ -51,7 +61,7 @@ def held(floop, image):
     process.wait()
 
 
-@pytest.mark.parametrize("command", ["list", "doctor"])
+@pytest.mark.parametrize("command", ["list", "doctor", "status"])
 def test_same(held, folder, terminal, command):
     """What there is to read is the same."""
     # So that doctor finds something.
@@ -60,6 +70,41 @@ def test_same(held, folder, terminal, command):
     assert err == "" and held in out and ESCAPE not in out
     assert out.endswith("\n") and not out.endswith("\n\n")
     assert terminal(command, held).ends() == (code, out)
+
+
+def test_attach_set_detach(image, terminal):
+    """What there is to say is the same, and whole lines of text."""
+    path = image(M + 100, "new.img")
+
+    def life(does):
+        """What each command of a device's life says, and its exit code."""
+        code, out = does("attach", "--driver", "loop", path)
+        device = out.splitlines()[-1]
+        said = [(code, out)]
+        for args in (
+            ["attach", "--driver", "loop", path],
+            ["set", device, "--direct", "off"],
+            ["set", device, "--mapping", "on"],
+            ["detach", device],
+            ["detach", device],
+        ):
+            said.append(does(*args))
+        assert all(out == "" or out.endswith("\n") for _, out in said)
+        return [(code, out.replace(device, "DEVICE")) for code, out in said]
+
+    def in_a_file(*args):
+        code, out, err = without(*args)
+        return code, err + out
+
+    said = life(lambda *args: terminal(*args).ends())
+    codes = [code for code, _ in said]
+    assert codes == [DONE, BUSY, DONE, UNSUITABLE, DONE, NOT_FOUND]
+    warning = f"floop: warning: {path}: the last 100 bytes can't be seen"
+    assert said[0][1].startswith(warning)
+    assert said[2][1] == ""
+    assert said[4][1] == f"floop: DEVICE detached ({path})\n"
+    assert said == life(in_a_file)
+    assert not any(ESCAPE in out for _, out in said)
 
 
 def test_create(folder, terminal):
