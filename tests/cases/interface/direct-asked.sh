@@ -40,6 +40,9 @@ what="nobody asks"
 device=$(attach "$image")
 matches "$what: because" "$(attr "$device" loop/dio_reason)" \
 	"not asked for, and the parameter direct is asked"
+is "$what: floop status" "$("$FLOOP" status --json "$device" |
+	sed -nE 's/^ *"direct_reason": "(.*)",$/\1/p')" \
+	"$(attr "$device" loop/dio_reason)"
 direct "$device" 0
 what="the flag"
 direct "$(attach --direct "$image")" 1
