@@ -33,11 +33,14 @@ check "one fails" mdadm -q /dev/md/floop --fail "$b"
 check "and is removed" mdadm -q /dev/md/floop --remove "$b"
 noise /mnt/second 8
 sums=$(sum_of /mnt/first)$(sum_of /mnt/second)
+array=$(realpath /dev/md/floop)
+is "what floop status says of it" "$("$FLOOP" status --json "$a" |
+	sed -n '/"stacked"/,/\]/p' | tr -d ' \n')" "\"stacked\":[{$(:
+	)\"device\":\"${array##*/}\",\"kind\":\"md\",\"name\":\"raid1\"}],"
 check "it comes back" mdadm -q /dev/md/floop --re-add "$b"
 mdadm -q --wait /dev/md/floop || true
 is "the mirror" "$(halves)" 2
 umount /mnt
-array=$(realpath /dev/md/floop)
 echo check >"/sys/block/${array##*/}/md/sync_action"
 mdadm -q --wait /dev/md/floop || true
 is "where its halves differ" \

@@ -8,6 +8,11 @@
 # init: systemd
 . tests/lib/users.sh
 
+# unit_of DEVICE - that of the process that floop status finds there
+unit_of() {
+	"$FLOOP" status --json "$1" | sed -nE 's/^ *"unit": "(.*)",$/\1/p'
+}
+
 nobody_holds() {
 	! pgrep --runstates R,S,D -x floop-hold >"$WORK/holders"
 }
@@ -28,6 +33,9 @@ in_unit
 sleep 1
 matches "attached after its end" "$device" "/dev/loop*"
 is "and a second later" "$(device_of "$image")" "$device"
+holder=$(pgrep -x floop-hold)
+is "the unit that holds it" "$(unit_of "$device")" \
+	"$(ps --no-headers -o unit "$holder")"
 mount "$device" "$WORK/mnt"
 later unmount "$WORK/mnt"
 wait_until 20 nobody_holds
