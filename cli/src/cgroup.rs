@@ -92,8 +92,8 @@ fn pod(name: &str) -> Option<String> {
     is_uid.then_some(uid)
 }
 
-/// A container: `RUNTIME-ID.scope`, `ID`, `machine-NAME.scope`,
-/// `lxc.payload.NAME` or `lxc/NAME`.
+/// A container: `RUNTIME-ID.scope`, `ID`, `libpod-ID` (Podman without systemd),
+/// `machine-NAME.scope`, `lxc.payload.NAME` or `lxc/NAME`.
 fn container<'a>(name: &'a str, before: &str) -> Option<&'a str> {
     if let Some(scope) = name.strip_suffix(".scope") {
         if let Some(machine) = scope.strip_prefix("machine-") {
@@ -106,7 +106,10 @@ fn container<'a>(name: &'a str, before: &str) -> Option<&'a str> {
     }
     name.strip_prefix("lxc.payload.")
         .or_else(|| name.strip_prefix("libpod-payload-"))
-        .or_else(|| is_id(name).then_some(name))
+        .or_else(|| {
+            let id = name.strip_prefix("libpod-").unwrap_or(name);
+            is_id(id).then_some(id)
+        })
 }
 
 fn is_id(text: &str) -> bool {
@@ -145,6 +148,7 @@ mod tests {
         for path in [
             format!("/system.slice/docker-{ID}.scope"),
             format!("/docker/{ID}"),
+            format!("/libpod_parent/libpod-{ID}"),
             format!("/machine.slice/libpod-{ID}.scope/container/a.service"),
         ] {
             assert_eq!(named(&format!("0::{path}\n")), short, "{path}");

@@ -34,6 +34,22 @@ out=$(pod run --rm --network none --volume floop-volume:/volume floop-test \
 	busybox grep ' /volume ' /proc/mounts")
 matches "run" "$out" "$sum */dev/loop* /volume ext4 *"
 gone "$second"
+
+# A container that has the device itself open
+device=$(losetup --find --show "$second")
+id=$(pod run --detach --network none --device "$device" floop-test \
+	/bin/sh -c "exec 5<'$device'; exec busybox sleep 600")
+later pod kill --all
+held_by() {
+	"$FLOOP" status --json "$device" >"$WORK/status"
+	grep -q '"command": "busybox"' "$WORK/status"
+}
+wait_until 30 held_by
+is "the container that has it open" \
+	"$(sed -nE 's/^ *"container": "(.*)",$/\1/p' "$WORK/status")" "$id"
+check "the container ends" pod rm --force --time 0 "$id"
+check "detach" losetup --detach "$device"
+gone "$second"
 mount -o loop,ro "$second" /mnt
 is "what it wrote there" "$(sum_of /mnt/copy)" "$sum"
 umount /mnt
