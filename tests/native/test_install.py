@@ -88,3 +88,23 @@ def test_former_drop_in_goes(install, module, tmp_path):
     (updates / "loop.ko").write_text("not ours")
     install("uninstall")
     assert [path.name for path in updates.iterdir()] == ["loop.ko"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [("at", ["attach"]), ("attach --par", ["--partscan"])],
+)
+def test_bash_completes(module, typed, completed):
+    """What bash offers for the last word."""
+    file = PROJECT / "build/pages/bash-completion/completions/floop"
+    script = """
+    . "$0"
+    COMP_WORDS=(floop "$@") COMP_CWORD=$#
+    how=$(complete -p floop)
+    [[ $how =~ -F\\ ([a-z_]+) ]]
+    "${BASH_REMATCH[1]}" floop "${@: -1}" "${COMP_WORDS[-2]}"
+    printf '%s\\n' "${COMPREPLY[@]}"
+    """
+    line = ["bash", "-c", script, file, *typed.split()]
+    done = subprocess.run(line, check=True, capture_output=True, text=True)
+    assert (done.stdout.split(), done.stderr) == (completed, "")
