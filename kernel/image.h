@@ -70,11 +70,13 @@ enum floop_cause {
  * @mapped: bios that went straight to the disk
  * @holes: reads of holes that were answered at once
  * @file: bios that went through the file system, by their cause
+ * @failed: bios that ended with an error, in whatever way
  */
 struct floop_counts {
 	u64 mapped;
 	u64 holes;
 	u64 file[FLOOP_CAUSES];
+	u64 failed;
 };
 
 /**

@@ -80,7 +80,7 @@ void floop_submit_bio(struct bio *bio)
 		cause = FLOOP_CAUSE_DISCARD;
 		break;
 	default:
-		floop_io_log_error(bio, BLK_STS_NOTSUPP);
+		floop_io_failed(image, bio, BLK_STS_NOTSUPP);
 		bio->bi_status = BLK_STS_NOTSUPP;
 		bio_endio(bio);
 		return;
@@ -116,7 +116,7 @@ void floop_submit_bio(struct bio *bio)
 	return;
 
 io_error:
-	floop_io_log_error(bio, BLK_STS_IOERR);
+	floop_io_failed(image, bio, BLK_STS_IOERR);
 	bio_io_error(bio);
 }
 
@@ -169,7 +169,8 @@ static const char *status_name(blk_status_t status)
 }
 
 /**
- * floop_io_log_error() - log that a bio has failed
+ * floop_io_failed() - count and log a bio that has failed
+ * @image: the image
  * @bio: the bio, as it came
  * @status: how it ended
  *
@@ -179,10 +180,12 @@ static const char *status_name(blk_status_t status)
  *
  * Context: Any, interrupts included.
  */
-void floop_io_log_error(struct bio *bio, blk_status_t status)
+void floop_io_failed(struct floop_image *image, struct bio *bio,
+		     blk_status_t status)
 {
 	if (status == BLK_STS_AGAIN || bio_flagged(bio, BIO_QUIET))
 		return;
+	this_cpu_inc(image->counts->failed);
 	pr_err_ratelimited("%s error, dev %s, sector %llu op 0x%x:(%s) flags 0x%x phys_seg %u prio class %u\n",
 			   status_name(status),
 			   bio->bi_bdev->bd_disk->disk_name,
@@ -239,7 +242,7 @@ void floop_io_end(struct floop_io *io, blk_status_t status,
 		note_write(image, bio, status != BLK_STS_OK);
 	/* The parts of a merged write are tried again. */
 	if (unlikely(status) && !(io->flags & FLOOP_IO_MERGED))
-		floop_io_log_error(bio, status);
+		floop_io_failed(image, bio, status);
 	mempool_free(io, &image->ios);
 	bio->bi_status = status;
 	if (batch)

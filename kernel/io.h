@@ -98,7 +98,8 @@ void floop_io_end(struct floop_io *io, blk_status_t status,
 void floop_io_end_batch(struct bio_list *batch);
 struct bio *floop_io_release_bio(struct floop_io *io);
 void floop_io_check_policy(struct floop_device *dev);
-void floop_io_log_error(struct bio *bio, blk_status_t status);
+void floop_io_failed(struct floop_image *image, struct bio *bio,
+		     blk_status_t status);
 void floop_io_count_flush(struct bio *bio, unsigned long start);
 blk_status_t floop_io_status(int err);
 

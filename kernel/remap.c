@@ -161,7 +161,7 @@ static void remap_finish(struct bio *bio)
 	if (unlikely(remap->flushes))
 		floop_io_count_flush(bio, remap->start);
 	if (unlikely(bio->bi_status))
-		floop_io_log_error(bio, bio->bi_status);
+		floop_io_failed(remap->image, bio, bio->bi_status);
 	remap_release(remap);
 	bio_endio(bio);
 }

@@ -196,7 +196,7 @@ static ssize_t show_ios(struct floop_image *image, char *buf, ssize_t len)
 {
 	const struct floop_counts *counts;
 	u64 file[FLOOP_CAUSES] = {};
-	u64 mapped = 0, holes = 0, sum = 0;
+	u64 mapped = 0, holes = 0, failed = 0, sum = 0;
 	unsigned int cause;
 	int cpu;
 
@@ -204,6 +204,7 @@ static ssize_t show_ios(struct floop_image *image, char *buf, ssize_t len)
 		counts = per_cpu_ptr(image->counts, cpu);
 		mapped += READ_ONCE(counts->mapped);
 		holes += READ_ONCE(counts->holes);
+		failed += READ_ONCE(counts->failed);
 		for (cause = 0; cause < FLOOP_CAUSES; cause++)
 			file[cause] += READ_ONCE(counts->file[cause]);
 	}
@@ -215,7 +216,7 @@ static ssize_t show_ios(struct floop_image *image, char *buf, ssize_t len)
 	for (cause = FLOOP_CAUSE_NONE + 1; cause < FLOOP_CAUSES; cause++)
 		len += sysfs_emit_at(buf, len, "%s %llu\n",
 				     cause_names[cause], file[cause]);
-	return len;
+	return len + sysfs_emit_at(buf, len, "ios_failed %llu\n", failed);
 }
 
 /*

@@ -134,7 +134,9 @@ pub struct Mapping {
     pub ios_holes: u64,
     /// I/Os that went through the file system.
     pub ios_file: u64,
-    /// The same by cause; empty if the module doesn't tell.
+    /// I/Os that failed; `None` if the module doesn't tell.
+    pub ios_failed: Option<u64>,
+    /// `ios_file` by cause; empty if the module doesn't tell.
     pub causes: BTreeMap<String, u64>,
     /// How the last epoch that was broken ended.
     pub last_break: Option<Break>,
@@ -175,6 +177,7 @@ impl Mapping {
             // A module of before has none.
             ios_holes: number("ios_holes").unwrap_or_default(),
             ios_file: number("ios_file")?,
+            ios_failed: number("ios_failed"),
             causes: causes.collect(),
             last_break: Break::parse(line),
         })

@@ -67,6 +67,7 @@ pub struct Details {
     pub ios_holes: Option<u64>,
     pub ios_file: Option<u64>,
     pub ios_file_causes: Option<BTreeMap<String, u64>>,
+    pub ios_failed: Option<u64>,
     pub last_break: Option<Break>,
     pub partitions: Vec<PartitionSummary>,
     pub users: Users,
@@ -182,6 +183,7 @@ impl Details {
             ios_holes: mapping.map(|mapping| mapping.ios_holes),
             ios_file: mapping.map(|mapping| mapping.ios_file),
             ios_file_causes: mapping.map(|mapping| mapping.causes.clone()),
+            ios_failed: mapping.and_then(|mapping| mapping.ios_failed),
             last_break: mapping.and_then(|mapping| mapping.last_break.clone()),
             partitions: attachment
                 .device
@@ -348,6 +350,9 @@ fn mapping_lines(attachment: &Attachment) -> Vec<(&'static str, String)> {
         .collect();
     if !causes.is_empty() {
         lines.push(("by the file", causes.join(", ")));
+    }
+    if let Some(failed @ 1..) = mapping.ios_failed {
+        lines.push(("failed", count(failed, "I/O")));
     }
     lines
 }

@@ -104,6 +104,7 @@ def test_json_has_the_documented_fields(floop, image):
         "ios_holes": (int, type(None)),
         "ios_file": (int, type(None)),
         "ios_file_causes": (dict, type(None)),
+        "ios_failed": (int, type(None)),
         "last_break": (dict, type(None)),
         "partitions": list,
         "users": dict,

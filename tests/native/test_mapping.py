@@ -37,6 +37,7 @@ FIELDS = [
     "ios_holes",
     "ios_file",
     "ios_file_causes",
+    "ios_failed",
     "last_break",
 ]
 
@@ -199,6 +200,7 @@ def test_words(image, floop, served):
         "mapped_reason": None,
         # A module that doesn't tell
         "ios_file_causes": {},
+        "ios_failed": None,
         "last_break": None,
     }
 
@@ -209,6 +211,7 @@ def test_causes(image, floop, served):
     causes = {"blocks": 2, "discard": 0, "epoch": 3, "hole": 28, "moon": 1}
     stat = {f"ios_file_{name}": count for name, count in causes.items()}
     broken = {"broken_at": 1764038400, "broken_pid": 12, "broken_by": "a b"}
+    stat["ios_failed"] = 1
     via = served(device, {**STAT, **stat, **broken}, **MAPPED)
     assert (
         "\nepochs:         2 begun, 1 broken\n"
@@ -217,9 +220,11 @@ def test_causes(image, floop, served):
         "I/Os:           1200 mapped, 5 of holes, 34 through the file\n"
         "by the file:    2 to other blocks that aren't mapped, 3 while not "
         "mapped, 28 to holes, 1 moon\n"
+        "failed:         1 I/O\n"
     ) in run(*via, FLOOP, "status", device).stdout
     status = json.loads(run(*via, FLOOP, "status", "--json", device).stdout)
     assert status["ios_file_causes"] == causes
+    assert status["ios_failed"] == 1
     by = {"time": 1764038400, "pid": 12, "command": "a b"}
     assert status["last_break"] == by
 

@@ -97,6 +97,13 @@ struct State {
     errors: u64,
 }
 
+impl State {
+    /// The I/Os that have failed, if the driver tells.
+    fn failed(&self) -> Option<u64> {
+        self.attachment.mapping.as_ref()?.ios_failed
+    }
+}
+
 /// Prints what happens, until a signal or until nobody reads it.
 pub fn run(args: &cli::Watch) -> Result<()> {
     match watch(args) {
@@ -228,8 +235,8 @@ fn look() -> BTreeMap<Device, State> {
         .collect()
 }
 
-/// The errors that ext4 has counted on a device and its partitions. Nothing
-/// else counts errors in sysfs.
+/// The errors that ext4 has counted on a device and its partitions. No other
+/// file system counts them in sysfs.
 fn errors(device: Device) -> u64 {
     let whole = device.sysfs();
     let parts = device.partitions().into_iter().map(|part| part.sysfs);
@@ -307,6 +314,9 @@ fn changes(old: &State, new: &State, events: &mut Vec<Event>) {
         counted("epoch-begun", then.epochs_begun, now.epochs_begun, None);
     }
     counted("error", old.errors, new.errors, Some("ext4".to_owned()));
+    if let (Some(then), Some(now)) = (old.failed(), new.failed()) {
+        counted("error", then, now, Some("I/O".to_owned()));
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: floop watch prints the epochs of a mapped image as they begin and are
-#   broken, and by whom, whatever bytes the name has. floop top tells mapped I/O
-#   from I/O through the file system, and why it took that way.
+#   broken, and by whom, whatever bytes the name has, and each I/O that fails,
+#   mapped or not. floop top tells mapped I/O from I/O through the file system,
+#   and why it took that way.
 # modes: side-by-side drop-in
 # machines: stable-side-by-side lts-drop-in
 # timeout: 240
@@ -145,6 +146,35 @@ check "turn it off" "$FLOOP" set "$dev" --mapping off
 read -r mapped file < <(rates)
 is "I/O through the file system" "$mapped $((file > 0))" "0 1"
 check "detach" "$FLOOP" detach "$dev" "$idle"
+wait_until 20 happened detach
+
+# A disk that can't be read in its middle, where nobody looks for a file system
+unmount "$MNT"
+disk=$(the_disk 1)
+printf '%s\n' "0 16384 linear $disk 0" "16384 2048 error" \
+	"18432 16384 linear $disk 0" | dmsetup create ill
+later dm_remove ill
+image=$(realpath /dev/mapper/ill)
+dev=$("$FLOOP" attach --mapping on "$image")
+wait_until 20 happened attach
+# fails HOW-OFTEN - one more read
+fails() {
+	refused "a read" "*Input/output error*" dd if="$dev" of=/dev/null \
+		bs=4k skip=2100 count=1 iflag=direct
+	is "failed" "$(status "$dev" ios_failed)" "$1"
+	wait_until 20 counts_errors "$1"
+}
+# counts_errors NUMBER - that watch has told of
+counts_errors() {
+	[ "$(grep -c " error $dev $image count=1 (I/O)$" "$WORK/events")" = "$1" ]
+}
+is "nothing has failed" "$(status "$dev" ios_failed)" 0
+fails 1
+is "it was mapped" "$(loop_stat "$dev" ios_file_epoch)" 0
+check "turn it off" "$FLOOP" set "$dev" --mapping off
+fails 2
+matches "status" "$("$FLOOP" status "$dev")" "*failed: * 2 I/Os*"
+check "detach" "$FLOOP" detach "$dev"
 wait_until 20 happened detach
 kill -INT "$watcher"
 status=0
