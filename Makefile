@@ -132,7 +132,7 @@ test-race: cli setup
 # A static command, which rustup's tool chain can link by itself.
 .PHONY: cli-i386
 cli-i386:
-	rustup -q target add i686-unknown-linux-musl
+	rustup target add i686-unknown-linux-musl
 	cargo build --release --manifest-path cli/Cargo.toml \
 		--target i686-unknown-linux-musl \
 		--config 'target.i686-unknown-linux-musl.linker="rust-lld"'

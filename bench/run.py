@@ -24,6 +24,9 @@ import scratch
 from guest import SECTIONS, peers
 
 PROJECT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(PROJECT))
+from machine.moving import Moving  # noqa: E402
+
 EMULATOR = PROJECT / "build/emulator/qemu-system-x86_64"
 # By program, the Debian package that has it: what every section needs of a real
 # machine.
@@ -157,30 +160,33 @@ def host(args):
 
 
 class Progress:
-    """One line, written over; without a terminal a line now and then."""
+    """A line that moves; without a terminal a line now and then."""
 
     def __init__(self, section, total):
         self.section, self.total, self.done = section, total, 0
         self.started = time.monotonic()
+        self.text = "the machine boots"
+        self.moving = Moving(self.line)
+
+    def line(self):
+        left = ""
+        if self.done:
+            spent = time.monotonic() - self.started
+            left = spent / self.done * max(0, self.total - self.done)
+            left = f", about {left:.0f} s left"
+        line = f"bench: {self.section}: {self.done}/{self.total} figures"
+        return f"{line}{left}: {self.text}"
 
     def step(self, text):
         self.done += 1
-        spent = time.monotonic() - self.started
-        left = spent / self.done * max(0, self.total - self.done)
-        line = f"bench: {self.section}: {self.done}/{self.total} figures"
-        line += f", {spent:.0f} s, about {left:.0f} s left: {text}"
-        if sys.stderr.isatty():
-            print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
-        elif self.done % 50 == 0:
-            print(line, file=sys.stderr, flush=True)
+        self.text = text
+        if not sys.stderr.isatty() and self.done % 50 == 0:
+            self.moving.say(self.line())
 
     def end(self):
         spent = time.monotonic() - self.started
-        clear = "\r\033[K" if sys.stderr.isatty() else ""
-        print(
-            f"{clear}bench: {self.section}: {self.done} figures in"
-            f" {spent:.0f} s",
-            file=sys.stderr,
+        self.moving.say(
+            f"bench: {self.section}: {self.done} figures in {spent:.0f} s"
         )
 
 
@@ -266,9 +272,12 @@ def measure_once(section, args, results):
     words, where = command(section, args)
     print(f"bench: {section.name}: starting its machine", file=sys.stderr)
     progress, failed = Progress(section.name, 0), False
-    with subprocess.Popen(
-        words, stdout=subprocess.PIPE, text=True, cwd=PROJECT
-    ) as process:
+    with (
+        progress.moving,
+        subprocess.Popen(
+            words, stdout=subprocess.PIPE, text=True, cwd=PROJECT
+        ) as process,
+    ):
         for line in process.stdout:
             answer = json.loads(line)
             if "machine" in answer:
@@ -292,10 +301,9 @@ def measure_once(section, args, results):
                 reason = results["peers"][answer["failed"]]["absent"][
                     section.name
                 ]
-                print(
-                    f"\nbench: {section.name}: {answer['failed']} failed:"
-                    f" {reason}",
-                    file=sys.stderr,
+                progress.moving.say(
+                    f"bench: {section.name}: {answer['failed']} failed:"
+                    f" {reason}"
                 )
             else:
                 results["runs"].append(answer)

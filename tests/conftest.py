@@ -61,6 +61,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import threading
 import time
 
 import pytest
@@ -465,9 +466,7 @@ class Machine:
             with subprocess.Popen(
                 command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
             ) as process:
-                while process.poll() is None:
-                    self.config.waiting.show("builds the cases' programs")
-                    time.sleep(0.05)
+                process.wait()
 
     def boot(self):
         self.programs()
@@ -651,36 +650,47 @@ class Machine:
 
 
 class Waiting:
-    """What goes on, behind what pytest has printed, on a terminal."""
+    """What goes on, behind what pytest has printed, on a terminal.
+
+    It is written once a second. What goes on is a text, or a function that
+    returns one.
+    """
 
     def __init__(self, config):
-        self.terminal = config.pluginmanager.getplugin("terminalreporter")
-        self.capture = config.pluginmanager.getplugin("capturemanager")
-        self.begun = self.shown = time.monotonic()
+        self.writer = config.get_terminal_writer()
+        # While a test runs, what is written to the terminal itself is captured.
+        self.terminal = os.dup(1) if os.isatty(1) else None
+        self.over = threading.Event()
+        self.thread = None
 
-    def begin(self):
-        self.begun = self.shown = time.monotonic()
-
-    def show(self, what):
-        """Once a second; what is a text, or a function that returns one."""
-        now = time.monotonic()
-        if now - self.shown < 1 or not getattr(self.terminal, "isatty", False):
+    def begin(self, what):
+        """Until end(). While it goes on already, this does nothing."""
+        if self.terminal is None or self.thread:
             return
-        self.shown = now
-        what = what() if callable(what) else what
-        self.write(f"  {now - self.begun:.0f} s  {what}")
+        # Keep the place where pytest goes on, and stay on its line.
+        room = self.writer.fullwidth - self.writer.width_of_current_line - 1
+        self.over.clear()
+        self.thread = threading.Thread(
+            target=self.move, args=(what, max(0, room)), daemon=True
+        )
+        self.thread.start()
+
+    def move(self, what, room):
+        begun = time.monotonic()
+        while not self.over.wait(1):
+            now = what() if callable(what) else what
+            text = f"  {time.monotonic() - begun:.0f} s  {now}"
+            self.write(text[:room])
+        self.write("")
 
     def end(self):
-        if self.shown != self.begun:
-            self.write("")
+        if self.thread:
+            self.over.set()
+            self.thread.join()
+            self.thread = None
 
     def write(self, text):
-        # Keep the place where pytest goes on, and stay on its line.
-        writer = self.terminal._tw
-        left = writer.fullwidth - writer.width_of_current_line - 1
-        with self.capture.global_and_fixture_disabled():
-            writer._file.write(f"\0337\033[K{text[: max(0, left)]}\0338")
-            writer.flush()
+        os.write(self.terminal, f"\0337\033[K{text}\0338".encode())
 
 
 class Machines:
@@ -688,7 +698,6 @@ class Machines:
 
     def __init__(self, config):
         self.at_once = config.option.at_once
-        self.waiting = config.waiting
         self.all = []
 
     def step(self):
@@ -697,12 +706,9 @@ class Machines:
 
     def until(self, condition):
         """Let them run until it is true."""
-        self.waiting.begin()
         while not condition():
             self.step()
-            self.waiting.show(self.running)
             time.sleep(0.05)
-        self.waiting.end()
 
     def running(self):
         """The cases that run, and machines where none does yet."""
@@ -755,7 +761,6 @@ def pytest_collection_finish(session):
     for item in cases:
         groups.setdefault(item.needs, []).append(item)
     top = results_folder(session.config)
-    session.config.waiting = Waiting(session.config)
     session.machines = Machines(session.config)
     ordered = others
     # The longest first, so that none is left to run alone at the end
@@ -777,6 +782,20 @@ def pytest_collection_finish(session):
         ordered += [*items, last]
     session.testscollected += len(session.machines.all)
     session.items[:] = ordered
+
+
+@pytest.hookimpl(trylast=True)  # after the terminal's
+def pytest_configure(config):
+    config.waiting = Waiting(config)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item):
+    machines = getattr(item.session, "machines", None)
+    waits = machines and isinstance(item, CaseItem | MachineItem)
+    item.config.waiting.begin(machines.running if waits else item.nodeid)
+    yield
+    item.config.waiting.end()
 
 
 def pytest_runtest_setup(item):

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""scripts/common.sh: what step() and `make check` show while they wait."""
+"""What moves while people wait: for step() of scripts/common.sh, `make check`,
+`make test` and `make bench`.
+"""
 
 import os
 import pathlib
 import pty
+import re
 import subprocess
 
 import pytest
@@ -14,6 +17,18 @@ STEP += 'step "a test of progress" work'
 FAILS = '. scripts/common.sh; step "a test of progress" sh -c "echo why; false"'
 # The clippy and ruff of a check are played: it is the waiting that is tested.
 CHECK = "PATH=$1:$PATH; exec scripts/check.sh clippy"
+
+
+TEST = "build/venv/bin/pytest -q tests/test_progress.py::test_a_step_moves"
+FIGURES = """PYTHONPATH=bench python3 -c '
+import time, run
+progress = run.Progress("cost", 2)
+with progress.moving:
+    time.sleep(1.5)
+    progress.step("a table, a cell, a peer")
+    time.sleep(1.5)
+    progress.end()
+'"""
 
 
 @pytest.fixture
@@ -80,6 +95,29 @@ def test_a_check_moves(tools):
     assert all(line.startswith("check: clippy") for line in lines)
     last = said.split("\r\x1b[K")[-1]
     assert last.startswith("check: clippy      ok ("), said
+
+
+def test_a_test_moves():
+    said = on_terminal(TEST)
+    lines = re.findall(r"\x1b7\x1b\[K(  \d+ s  [^\x1b]+)\x1b8", said)
+    assert len(set(lines)) >= 2, said
+    assert all("::test_a_step_moves" in line for line in lines)
+    assert "\x1b7\x1b[K\x1b8" in said, "it stays"
+
+
+def test_figures_move():
+    said = on_terminal(FIGURES)
+    lines = [line.split("  ", 1)[1].strip() for line in moving(said)]
+    assert any(
+        line.endswith("bench: cost: 0/2 figures: the machine boots")
+        for line in lines
+    ), said
+    assert any(
+        "bench: cost: 1/2 figures, about " in line
+        and line.endswith(" s left: a table, a cell, a peer")
+        for line in lines
+    ), said
+    assert re.search(r"bench: cost: 1 figures in \d+ s\r\n$", said), said
 
 
 def test_no_moving_line_without_a_terminal(tools):
