@@ -117,7 +117,7 @@ def test_figures_move():
         and line.endswith(" s left: a table, a cell, a peer")
         for line in lines
     ), said
-    assert re.search(r"bench: cost: 1 figures in \d+ s\r\n$", said), said
+    assert re.search(r"bench: cost: 1 figures in \d+ s\r\n", said), said
 
 
 def test_no_moving_line_without_a_terminal(tools):
