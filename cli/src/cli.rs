@@ -515,6 +515,10 @@ pub struct Set {
     #[arg(long, group = "setting", value_enum, value_name = "on|off")]
     #[arg(hide_possible_values = true)]
     pub direct: Option<Switch>,
+    /// A read-only device; nobody may use it
+    #[arg(long, group = "setting", value_enum, value_name = "on|off")]
+    #[arg(hide_possible_values = true)]
+    pub read_only: Option<Switch>,
     /// Logical block size; nobody may use the device
     #[arg(short = 'b', long, group = "setting", value_name = "SIZE")]
     #[arg(value_parser = size::parse_sector)]

@@ -129,6 +129,11 @@ impl Device {
         self.number_attribute(name).map(|value| value != 0)
     }
 
+    /// Whether nobody can write to it, by its image or by `BLKROSET`.
+    pub fn is_read_only(self) -> bool {
+        self.flag_attribute("ro").unwrap_or_default()
+    }
+
     /// Whether the kernel has the device.
     pub fn exists(self) -> bool {
         self.sysfs().exists()

@@ -216,7 +216,15 @@ fn attempt(
         return Ok(Attempt::Again);
     };
     match ioctl::configure(&file, config) {
-        Ok(()) => Ok(Attempt::Done(device, file)),
+        Ok(()) => {
+            if !image.read_only && device.is_read_only() {
+                // Somebody has made it that (`floop set --read-only`) for an
+                // image that it had before. If it fails, it is what the user
+                // sees.
+                let _ = ioctl::set_read_only(&file, false);
+            }
+            Ok(Attempt::Done(device, file))
+        }
         Err(Errno::BUSY) if device.is_attached() => Ok(Attempt::Again),
         Err(Errno::BUSY) => Ok(Attempt::Claimed),
         Err(Errno::NXIO | Errno::NODEV | Errno::INTR) => Ok(Attempt::Again),

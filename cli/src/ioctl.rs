@@ -9,7 +9,9 @@ use std::ptr;
 
 use linux_raw_sys::loop_device as uapi;
 use rustix::io::Result;
-use rustix::ioctl::{Getter, Ioctl, IoctlOutput, NoArg, Opcode, Setter, ioctl};
+use rustix::ioctl::{
+    Getter, Ioctl, IoctlOutput, NoArg, Opcode, Setter, ioctl, opcode,
+};
 
 pub use uapi::{loop_config as Config, loop_info64 as Info};
 
@@ -125,6 +127,14 @@ pub fn set_direct(device: impl AsFd, on: bool) -> Result<()> {
         Number { opcode: uapi::LOOP_SET_DIRECT_IO, argument: usize::from(on) };
     // SAFETY: `LOOP_SET_DIRECT_IO` takes an integer.
     unsafe { ioctl(device, call) }.map(drop)
+}
+
+/// `BLKROSET`: makes any block device read-only, or writable. The kernel keeps
+/// that when a loop device is detached.
+pub fn set_read_only(device: impl AsFd, on: bool) -> Result<()> {
+    const BLKROSET: Opcode = opcode::none(0x12, 93);
+    // SAFETY: `BLKROSET` reads an int.
+    unsafe { ioctl(device, Setter::<BLKROSET, c_int>::new(on.into())) }
 }
 
 /// The name in the driver's status: that of the image, or --loop-ref.

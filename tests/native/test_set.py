@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""floop set: direct I/O and the sector size of an attached device."""
+"""floop set: direct I/O, sector size, read-only of an attached device."""
 
 from native import (
     BUSY,
@@ -11,6 +11,7 @@ from native import (
     is_attached,
     private,
     run,
+    wait_until,
 )
 
 
@@ -143,4 +144,52 @@ def test_discards_of_the_loop_driver(floop, image):
     assert shown(device) == before
     assert floop.quiet("set", device, "--discard", "pass") == ""
     assert floop.json("status", device)["discard"] == "pass"
+    floop("detach", device)
+
+
+def test_read_only(floop, image):
+    """It can be made read-only while nobody uses it, and writable again."""
+    device = floop.attach(image())
+    assert floop.quiet("set", device, "--read-only", "on") == ""
+    assert attribute(device, "ro") == "1"
+    assert floop.status(device)["read_only"] is True
+    write = ["dd", "if=/dev/zero", f"of={device}", "count=1"]
+    assert "not permitted" in run(*write, check=False).stderr
+    floop.quiet("set", device, "--read-only", "off")
+    assert attribute(device, "ro") == "0"
+    with open(device, "rb"):
+        says = floop.refused(BUSY, "set", device, "--read-only", "on")
+    assert "whether it is read-only can't change until that has ended" in says
+    assert attribute(device, "ro") == "0"
+    # It is taken back.
+    both = ["--read-only", "on", "--mapping", "on"]
+    floop.refused(UNSUITABLE, "set", device, *both)
+    assert attribute(device, "ro") == "0"
+    floop("detach", device)
+
+
+def test_read_only_ends_with_the_image(floop, image):
+    """The next image of the device is writable."""
+    number = floop.attach(image()).removeprefix("/dev/loop")
+    device = f"/dev/loop{number}"
+    floop("set", device, "--read-only", "on")
+    floop("detach", device)
+    assert attribute(device, "ro") == "0"
+    # losetup leaves it.
+    floop("attach", "--number", number, image(name="second"))
+    floop("set", device, "--read-only", "on")
+    run("losetup", "-d", device)
+    wait_until(lambda: not is_attached(device))
+    assert attribute(device, "ro") == "1"
+    floop("attach", "--number", number, image(name="third"))
+    assert attribute(device, "ro") == "0"
+    floop("detach", device)
+
+
+def test_an_image_that_is_read_only(floop, image):
+    """Such a device can't be made writable."""
+    device = floop.attach("--read-only", image())
+    says = floop.refused(UNSUITABLE, "set", device, "--read-only", "off")
+    assert "its image is open for reading only" in says
+    assert attribute(device, "ro") == "1"
     floop("detach", device)

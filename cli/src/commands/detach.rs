@@ -139,6 +139,7 @@ fn one(attachment: &Attachment, args: &cli::Detach) -> Result<Outcome> {
     }
     let device = attachment.device;
     let node = device.node();
+    let made_read_only;
     {
         let file = match File::open(&node) {
             Ok(file) => file,
@@ -152,6 +153,9 @@ fn one(attachment: &Attachment, args: &cli::Detach) -> Result<Outcome> {
         if !attachment.is_current() {
             return Err(not_attached(&node));
         }
+        made_read_only = attachment.read_only
+            && ioctl::status(&file)
+                .is_ok_and(|info| info.lo_flags & ioctl::READ_ONLY == 0);
         loop {
             match ioctl::clear(&file) {
                 Ok(()) => break,
@@ -166,7 +170,12 @@ fn one(attachment: &Attachment, args: &cli::Detach) -> Result<Outcome> {
     if attachment.autoclear {
         holder::end(device);
     }
-    Ok(outcome(await_end(attachment, args.lazy)))
+    let state = await_end(attachment, args.lazy);
+    if made_read_only && state == State::Detached {
+        // The next image isn't meant. If it fails, `attach` does the same.
+        let _ = File::open(&node).map(|file| ioctl::set_read_only(file, false));
+    }
+    Ok(outcome(state))
 }
 
 /// Waits until the device is detached, but not for users that stay.

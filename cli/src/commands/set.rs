@@ -40,6 +40,9 @@ pub fn run(args: &cli::Set) -> Result<()> {
         if let Some(direct) = args.direct {
             set_direct(args, &open, &before, direct == Switch::On)?;
         }
+        if let Some(read_only) = args.read_only {
+            set_read_only(args, &open, read_only == Switch::On)?;
+        }
         if let Some(what) = args.discard {
             discard::switch(device, what, &args.device)?;
         }
@@ -111,6 +114,8 @@ fn check(args: &cli::Set, before: &Attachment) -> Result<()> {
             return Err(Error::new(Exit::Unsuitable, &args.device, cause)
                 .hint("give a smaller sector size, or resize it first"));
         }
+    }
+    if needs_it_alone(args) {
         let mut users = Users::default();
         wait::until(wait::PROBES, || {
             users = users::of(before.device);
@@ -151,16 +156,26 @@ fn not_direct(args: &cli::Set, why: &str) -> Error {
 
 fn in_use(args: &cli::Set, who: &str) -> Error {
     let cause = format!("is in use{who}");
+    let what = if args.sector_size.is_some() {
+        "its sector size can't change"
+    } else {
+        "whether it is read-only can't change"
+    };
     Error::new(Exit::Busy, &args.device, cause)
-        .hint("its sector size can't change until that has ended")
+        .hint(format_args!("{what} until that has ended"))
 }
 
-/// Opens the device; for another sector size so that nobody can mount it.
+/// Whether something is to change that no user of the device would notice.
+fn needs_it_alone(args: &cli::Set) -> bool {
+    args.sector_size.is_some() || args.read_only.is_some()
+}
+
+/// Opens the device; if it is needed alone, so that nobody can mount it.
 fn open(args: &cli::Set, before: &Attachment) -> Result<File> {
     let node = before.device.node();
     let mut options = OpenOptions::new();
     options.read(true);
-    if args.sector_size.is_some() {
+    if needs_it_alone(args) {
         let flags = OFlags::EXCL.bits();
         options.custom_flags(i32::try_from(flags).unwrap_or_default());
     }
@@ -178,8 +193,7 @@ fn open(args: &cli::Set, before: &Attachment) -> Result<File> {
     }
 }
 
-/// Sets sector size, direct I/O, discards and what is allocated ahead back. The
-/// caller gets the first error.
+/// Sets all but mapping back. The caller gets the first error.
 fn restore(
     open: &File,
     before: &Attachment,
@@ -193,6 +207,9 @@ fn restore(
     }
     if now.direct != before.direct {
         let _ = ioctl::set_direct(open, before.direct);
+    }
+    if now.read_only != before.read_only {
+        let _ = ioctl::set_read_only(open, before.read_only);
     }
     let _ = discard::switch(before.device, discard, &before.device.node());
     let _ = allocate::switch(before.device, ahead, &before.device.node());
@@ -220,6 +237,18 @@ fn set_sector_size(
             Err(Error::os(&args.device, doing, error))
         }
     }
+}
+
+fn set_read_only(args: &cli::Set, open: &File, on: bool) -> Result<()> {
+    let doing = "cannot change whether it is read-only";
+    let failed = |error| Error::os(&args.device, doing, error);
+    let status = ioctl::status(open).map_err(failed)?;
+    if !on && status.lo_flags & ioctl::READ_ONLY != 0 {
+        let cause = "stays read-only: its image is open for reading only";
+        return Err(Error::new(Exit::Unsuitable, &args.device, cause)
+            .hint("detach it, and attach the image without --read-only"));
+    }
+    ioctl::set_read_only(open, on).map_err(failed)
 }
 
 fn set_direct(
