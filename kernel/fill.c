@@ -440,7 +440,8 @@ static int batch_commit(struct batch *batch, struct floop_todo *todo)
 		mutex_lock(&guard->map.lock);
 		if (!floop_guard_in_epoch(guard, batch->epoch))
 			err = -ESTALE;
-		for (; i < batch->nr && !err; i++)
+		/* What fails is marked again, too. */
+		for (; i < batch->nr && !err; i += !err)
 			err = map_range(image, batch->found[i].sector,
 					batch->found[i].nr,
 					batch->found[i].disk);
