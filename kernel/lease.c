@@ -49,8 +49,8 @@ unsigned int floop_lease_readers(struct floop_image *image)
 	if (image->is_bdev)
 		return 0;
 	readers = atomic_read(&file_inode(image->file)->i_readcount);
-	/* Ours are @sync_file, and @file of a read-only device. */
-	return max(readers - !!image->sync_file - image->read_only, 0);
+	/* Ours is @sync_file, or @file of a read-only device, maybe both. */
+	return max(readers - (image->sync_file || image->read_only), 0);
 }
 
 /*

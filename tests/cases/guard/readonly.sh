@@ -27,6 +27,8 @@ for fs in ext4 xfs; do
 	for dev in "${devs[@]}"; do
 		goes_mapped "$fs: $dev, with what they read in the cache" "$dev"
 		is "$fs: $dev: leases broken by readers" "$(broken "$dev")" 0
+		# The two other devices, and ours
+		is "$fs: $dev: readers" "$(loop_stat "$dev" readers)" 3
 	done
 
 	check "$fs: a writer that may not wait" other nonblock rw "$MNT/image"
