@@ -9,11 +9,13 @@ from pathlib import Path
 
 from .host import (
     BUILD,
+    COMMAND,
     EXIT_DIED,
     EXIT_REPORT,
     EXIT_SETUP,
     EXIT_TIMEOUT,
     ROOT,
+    make,
     script,
 )
 from .kernels import NAMES
@@ -174,6 +176,8 @@ def main():
     stamps = (ROOT / "floop/stamp", BUILD / "venv/stamp")
     if not all(stamp.exists() for stamp in stamps):
         script("setup.sh", "--no-module")
+    if not COMMAND.exists():
+        make("cli")
     if args.bench:
         script("bench-root.sh")
     if args.systemd:

@@ -85,7 +85,7 @@ dmesg -n 8
 cd "$PROJECT" || fail "cd $PROJECT"
 export HOME=/root TERM=${TERM:-linux} LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-# The command, if it is built
+# The command; in a system with systemd it is installed.
 [ -n "$SYSTEMD" ] || PATH=$PATH:$PROJECT/cli/target/release
 
 if [ -n "$SHELL_RUN" ]; then

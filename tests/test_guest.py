@@ -371,3 +371,14 @@ def test_every_case_is_found(request):
     ).read_headers
     for path in found:
         assert read_headers(path)["shows"]
+
+
+def test_the_command_is_in_the_path():
+    """Of ./vm, as `floop`."""
+    done = subprocess.run(
+        [PROJECT / "vm", "--", "floop", "--version"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.startswith("floop "), done.stdout + done.stderr
