@@ -185,7 +185,9 @@ void floop_io_failed(struct floop_image *image, struct bio *bio,
 {
 	if (status == BLK_STS_AGAIN || bio_flagged(bio, BIO_QUIET))
 		return;
-	this_cpu_inc(image->counts->failed);
+	/* Whoever asks for what the image can't do does it another way. */
+	if (status != BLK_STS_NOTSUPP)
+		this_cpu_inc(image->counts->failed);
 	pr_err_ratelimited("%s error, dev %s, sector %llu op 0x%x:(%s) flags 0x%x phys_seg %u prio class %u\n",
 			   status_name(status),
 			   bio->bi_bdev->bd_disk->disk_name,
