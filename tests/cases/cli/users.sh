@@ -5,6 +5,7 @@
 # machines: stable-side-by-side lts-drop-in
 # timeout: 240
 . tests/lib/cli.sh
+. tests/lib/cgroups.sh
 
 # users DEVICE - the lines of status, without what may look at it just now
 users() {
@@ -48,4 +49,23 @@ is "not mounted here" "$(status "$dev" mounts)" "[]"
 kill "$other"
 wait "$other" || true
 is "nobody again" "$(users "$dev")" ""
+
+# A container of a pod, by the names that kubelet and containerd give groups
+mount_cgroups
+uid=0a1b2c3d-0000-4000-8000-00000000000a
+id=$(printf '%064d' 7)
+pod=kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod${uid//-/_}
+for group in kubepods.slice kubepods.slice/kubepods-burstable.slice \
+	"$pod.slice" "$pod.slice/cri-containerd-$id.scope"; do
+	make_groups "$group"
+done
+group=$CGROUPS/$pod.slice/cri-containerd-$id.scope
+sh -c "echo \$\$ >$group/cgroup.procs && exec sleep 600" 7<"$dev" &
+other=$!
+wait_until 30 grep -q "$other" "$group/cgroup.procs"
+udev_settle
+is "the pod" "$(status "$dev" pod)" "$uid"
+is "the container" "$(status "$dev" container)" "$id"
+kill "$other"
+wait "$other" || true
 check "detach" "$FLOOP" detach "$dev"

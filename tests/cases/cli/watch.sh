@@ -105,7 +105,7 @@ top() {
 	touch "$WORK/reads"
 	reads &
 	reader=$!
-	"$FLOOP" top --once --interval 2 --filter "$MNT/" "$@" >"$WORK/top" &
+	"$FLOOP" top --once --interval 4 --filter "$MNT/" "$@" >"$WORK/top" &
 	top=$!
 	while kill -0 "$top" 2>/dev/null; do
 		exec 5<>"$image"
