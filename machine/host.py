@@ -22,18 +22,17 @@ def die(message, status=EXIT_SETUP):
     sys.exit(status)
 
 
+def must(name, command):
+    """Run a command that must succeed; its progress goes to stderr."""
+    if subprocess.run(command, stdout=sys.stderr, check=False).returncode:
+        die(f"{name} failed")
+
+
 def make(target):
-    """Make a target of the project; its progress goes to stderr."""
-    done = subprocess.run(
-        ["make", "--directory", PROJECT, target], stdout=sys.stderr, check=False
-    )
-    if done.returncode:
-        die(f"make {target} failed")
+    """Make a target of the project."""
+    must(f"make {target}", ["make", "--directory", PROJECT, target])
 
 
 def script(name, *args):
-    """Run a script of machine/; its progress goes to stderr."""
-    command = [PROJECT / "machine" / name, *args]
-    done = subprocess.run(command, stdout=sys.stderr, check=False)
-    if done.returncode:
-        die(f"machine/{name} failed")
+    """Run a script of machine/."""
+    must(f"machine/{name}", [PROJECT / "machine" / name, *args])

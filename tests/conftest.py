@@ -463,10 +463,8 @@ class Machine:
                     [PROJECT / "machine" / "module.sh", release, "debug"]
                 )
         for command in commands:
-            with subprocess.Popen(
-                command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-            ) as process:
-                process.wait()
+            null = subprocess.DEVNULL
+            subprocess.run(command, stdout=null, stderr=null, check=False)
 
     def boot(self):
         self.programs()

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: floop status names who has a device: device-mapper, swap, a mount that
-#   only another mount namespace has; and lists users of partitions with them.
+#   only another mount namespace has, a container of a pod; and lists users of
+#   partitions with them.
 # machines: stable-side-by-side lts-drop-in
 # timeout: 240
 . tests/lib/cli.sh

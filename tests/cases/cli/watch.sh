@@ -46,11 +46,11 @@ wait_until 20 happened epoch-broken
 matches "why it was broken" "$(grep " epoch-broken $dev" "$WORK/events")" \
 	"*count=1 by $(</proc/$$/comm) ($$) (someone else has the image open)*"
 wait_until 20 is_event epoch-broken 1
-of="\"device\":\"$dev\",\"backing_file\":\"$image\""
+its="\"device\":\"$dev\",\"backing_file\":\"$image\""
 why='"reason":"someone else has the image open"'
 who="\"last_break\":{\"pid\":$$,\"command\":\"$(</proc/$$/comm)\"}"
 is "the same as JSON" "$(event epoch-broken 1)" \
-	"{\"event\":\"epoch-broken\",$of,\"count\":1,$why,$who}"
+	"{\"event\":\"epoch-broken\",$its,\"count\":1,$why,$who}"
 cp "$WORK/events" "$WORK/events.before"
 exec 5<&-
 begun_again() {
@@ -60,7 +60,7 @@ begun_again() {
 wait_until 20 begun_again
 wait_until 20 is_event epoch-begun "[1-9]"
 matches "that, too" "$(event epoch-begun "[1-9]")" \
-	"{\"event\":\"epoch-begun\",$of,\"count\":[1-9]}"
+	"{\"event\":\"epoch-begun\",$its,\"count\":[1-9]}"
 
 # The name of a thread is of any bytes
 own=$(</proc/$$/comm)

@@ -6,7 +6,7 @@
 #   until it is turned off.
 # modes: side-by-side drop-in
 # machines: lts-side-by-side stable-drop-in
-. tests/lib/case.sh
+. tests/lib/cli.sh
 
 parameter=/sys/module/$MODULE/parameters/direct
 
@@ -40,8 +40,7 @@ what="nobody asks"
 device=$(attach "$image")
 matches "$what: because" "$(attr "$device" loop/dio_reason)" \
 	"not asked for, and the parameter direct is asked"
-is "$what: floop status" "$("$FLOOP" status --json "$device" |
-	sed -nE 's/^ *"direct_reason": "(.*)",$/\1/p')" \
+is "$what: floop status" "$(status "$device" direct_reason)" \
 	"$(attr "$device" loop/dio_reason)"
 direct "$device" 0
 what="the flag"

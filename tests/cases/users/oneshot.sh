@@ -7,11 +7,7 @@
 # machines: stable-drop-in stable-in-tree
 # init: systemd
 . tests/lib/users.sh
-
-# unit_of DEVICE - that of the process that floop status finds there
-unit_of() {
-	"$FLOOP" status --json "$1" | sed -nE 's/^ *"unit": "(.*)",$/\1/p'
-}
+. tests/lib/cli.sh
 
 nobody_holds() {
 	! pgrep --runstates R,S,D -x floop-hold >"$WORK/holders"
@@ -34,7 +30,7 @@ sleep 1
 matches "attached after its end" "$device" "/dev/loop*"
 is "and a second later" "$(device_of "$image")" "$device"
 holder=$(pgrep -x floop-hold)
-is "the unit that holds it" "$(unit_of "$device")" \
+is "the unit that holds it" "$(status "$device" unit)" \
 	"$(ps --no-headers -o unit "$holder")"
 mount "$device" "$WORK/mnt"
 later unmount "$WORK/mnt"
