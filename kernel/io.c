@@ -170,7 +170,7 @@ static const char *status_name(blk_status_t status)
 
 /**
  * floop_io_failed() - count and log a bio that has failed
- * @image: the image
+ * @image: the image, or NULL: the device has none
  * @bio: the bio, as it came
  * @status: how it ended
  *
@@ -186,7 +186,7 @@ void floop_io_failed(struct floop_image *image, struct bio *bio,
 	if (status == BLK_STS_AGAIN || bio_flagged(bio, BIO_QUIET))
 		return;
 	/* Whoever asks for what the image can't do does it another way. */
-	if (status != BLK_STS_NOTSUPP)
+	if (image && status != BLK_STS_NOTSUPP)
 		this_cpu_inc(image->counts->failed);
 	pr_err_ratelimited("%s error, dev %s, sector %llu op 0x%x:(%s) flags 0x%x phys_seg %u prio class %u\n",
 			   status_name(status),

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: The kernel log reports failures on a device in the words of the in-tree
 #   driver and the block layer: a partition scan, a read, a mapped read, an
-#   operation that the image's file system can't do.
+#   operation that the image's file system can't do, a flush without an image.
 # modes: side-by-side
 # machines: stable-side-by-side
 . tests/lib/case.sh
@@ -95,7 +95,21 @@ zeroes_fail() {
 	loopctl --prefix "$1" detach "$device"
 }
 
-for what in scan_fails read_fails disk_fails zeroes_fail; do
+# flush_fails PREFIX - the block layer lets it through to a device that has no
+# image, for the device had a write cache with its last one
+flush_fails() {
+	local device
+	device=$(loopctl --prefix "$1" attach "$MNT/image")
+	udev_settle
+	loopctl --prefix "$1" detach "$device"
+	udev_settle
+	mark_log
+	! sync "$device" 2>/dev/null ||
+		fail "$1: a flush without an image has succeeded"
+	told "error, dev ${device#/dev/}, sector 0 "
+}
+
+for what in scan_fails read_fails disk_fails zeroes_fail flush_fails; do
 	ours=$($what "$PREFIX")
 	wanted=$($what loop)
 	matches "$what: in-tree" "$wanted" "*LOOP*"
