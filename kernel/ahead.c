@@ -43,6 +43,7 @@
 
 #include "ahead.h"
 #include "device.h"
+#include "ask.h"
 #include "fill.h"
 #include "fs.h"
 #include "guard.h"
@@ -303,19 +304,19 @@ static struct chunk *next_written(struct floop_ahead *ahead)
 }
 
 /* Map the chunks that are written. */
-static void map_work(struct work_struct *work)
+static void map_work(struct floop_ask *ask)
 {
-	struct floop_image *image = container_of(work, struct floop_image,
-						 ahead.work);
-	struct floop_ahead *ahead = &image->ahead;
+	struct floop_ahead *ahead = &ask->image->ahead;
 	unsigned int memflags = memalloc_noio_save();
 	struct chunk *chunk;
+	int err = 0;
 
-	while ((chunk = next_written(ahead))) {
-		/* The file system may never say where: shared blocks on xfs. */
-		if (!floop_fill_now(image, chunk->range.sector,
-				    chunk->range.end - chunk->range.sector,
-				    chunk->epoch))
+	while (err != -ECANCELED && (chunk = next_written(ahead))) {
+		err = floop_fill_now(ask, chunk->range.sector,
+				     chunk->range.end - chunk->range.sector,
+				     chunk->epoch);
+		/* It may never say: shared blocks on xfs. */
+		if (err == -ENODATA)
 			WRITE_ONCE(ahead->useless, chunk->epoch);
 		kfree(chunk);
 		cond_resched();
@@ -343,7 +344,7 @@ static void chunk_end_io(struct bio *bio)
 		spin_lock_irqsave(&ahead->lock, flags);
 		list_add_tail(&chunk->range.node, &ahead->written);
 		spin_unlock_irqrestore(&ahead->lock, flags);
-		queue_work(floop_background_wq, &ahead->work);
+		floop_ask_queue(ahead->ask, 0);
 		/* It holds the image. */
 		floop_io_end(part, BLK_STS_OK, NULL);
 	} else {
@@ -515,19 +516,23 @@ int floop_ahead_describe(unsigned int allocate, char *buf)
 	}
 }
 
+/* An image that can never be mapped doesn't pay for it. */
+static bool is_of_use(struct floop_image *image)
+{
+	return !image->read_only && image->own_file &&
+	       floop_fs_is_supported(image->file);
+}
+
 /**
  * floop_ahead_set() - change how much is allocated ahead
  * @image: the image, with no I/O in flight
  * @allocate: FLOOP_ALLOCATE_* or the unit, in bytes
  *
- * An image that can never be mapped doesn't pay for it.
- *
  * Context: Any.
  */
 void floop_ahead_set(struct floop_image *image, unsigned int allocate)
 {
-	if (!image->read_only && image->own_file &&
-	    floop_fs_is_supported(image->file))
+	if (is_of_use(image))
 		image->ahead.allocate = allocate;
 }
 
@@ -535,9 +540,10 @@ void floop_ahead_set(struct floop_image *image, unsigned int allocate)
  * floop_ahead_init_image() - prepare an image
  * @image: the image
  *
- * Context: Process context.
+ * Context: Process context. May sleep.
+ * Return: 0 or -ENOMEM.
  */
-void floop_ahead_init_image(struct floop_image *image)
+int floop_ahead_init_image(struct floop_image *image)
 {
 	struct floop_ahead *ahead = &image->ahead;
 
@@ -545,24 +551,42 @@ void floop_ahead_init_image(struct floop_image *image)
 	INIT_LIST_HEAD(&ahead->ranges);
 	INIT_LIST_HEAD(&ahead->chunks);
 	INIT_LIST_HEAD(&ahead->written);
-	INIT_WORK(&ahead->work, map_work);
 	/* No epoch has this number. */
 	ahead->useless = -1UL;
 	floop_runs_init(&ahead->runs);
+	if (is_of_use(image)) {
+		ahead->ask = floop_ask_alloc(image, map_work);
+		if (!ahead->ask)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/**
+ * floop_ahead_quit() - map no more chunks
+ * @image: an image with no I/O in flight
+ *
+ * Context: Process context. Doesn't wait.
+ * Return: true if floop_ahead_exit_image() would wait.
+ */
+bool floop_ahead_quit(struct floop_image *image)
+{
+	return image->ahead.ask && floop_ask_quit(image->ahead.ask);
 }
 
 /**
  * floop_ahead_exit_image() - undo floop_ahead_init_image()
  * @image: the image; no I/O is in flight
  *
- * Context: Process context. May sleep.
+ * Context: Process context. May sleep. The caller keeps the module.
  */
 void floop_ahead_exit_image(struct floop_image *image)
 {
 	struct floop_ahead *ahead = &image->ahead;
 	struct chunk *chunk;
 
-	cancel_work_sync(&ahead->work);
+	if (ahead->ask)
+		floop_ask_stop(ahead->ask);
 	while ((chunk = next_written(ahead)))
 		kfree(chunk);
 	floop_runs_exit(&ahead->runs);

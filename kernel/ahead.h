@@ -47,7 +47,7 @@ struct floop_range {
  * @ranges: writes through the file system
  * @chunks: writes of data and zeroes
  * @written: chunks that are to be mapped
- * @work: maps them
+ * @ask: maps them; NULL for an image that can never be mapped
  * @useless: the number of an epoch in which chunks can't be mapped
  * @bytes: zeroes written
  * @undurable: incremented when blocks are mapped that need an fsync
@@ -63,7 +63,7 @@ struct floop_ahead {
 	struct list_head ranges;
 	struct list_head chunks;
 	struct list_head written;
-	struct work_struct work;
+	struct floop_ask *ask;
 	unsigned long useless;
 	u64 bytes;
 	unsigned long undurable;
@@ -74,7 +74,8 @@ extern unsigned int floop_allocate_default;
 
 void floop_ahead_init(void);
 void floop_ahead_exit(void);
-void floop_ahead_init_image(struct floop_image *image);
+int floop_ahead_init_image(struct floop_image *image);
+bool floop_ahead_quit(struct floop_image *image);
 void floop_ahead_exit_image(struct floop_image *image);
 int floop_ahead_parse(const char *word, unsigned int *allocate);
 int floop_ahead_describe(unsigned int allocate, char *buf);

@@ -7,7 +7,8 @@
  *
  * The file is looked up in chunks, beginning near the last miss; neighbouring
  * chunks as one range. A chunk is looked up again after a write to it through
- * the file system. What the file system is asked is in look.c.
+ * the file system. What the file system is asked is in look.c. The fill may be
+ * left behind while it asks (ask.h), and then touches nothing but its batch.
  */
 #include <linux/bitmap.h>
 #include <linux/blkdev.h>
@@ -16,6 +17,7 @@
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 
+#include "ask.h"
 #include "fill.h"
 #include "fs.h"
 #include "guard.h"
@@ -55,6 +57,7 @@ struct found {
  */
 struct batch {
 	struct floop_look look;
+	struct floop_image *image;
 	unsigned long epoch;
 	unsigned int nr;
 	sector_t least;
@@ -106,7 +109,7 @@ static void forget_unsure(struct floop_fill *fill)
 static void add_hole(struct batch *batch, sector_t sector, sector_t end,
 		     bool quiet, unsigned long begun)
 {
-	struct floop_image *image = batch->look.image;
+	struct floop_image *image = batch->image;
 	struct mutex *lock = &image->guard.map.lock;
 	struct floop_fill *fill = &image->fill;
 
@@ -146,42 +149,46 @@ static void forget_old_seeks(struct floop_fill *fill)
 /*
  * Find where data begins, at @sector or after it; FLOOP_NOWHERE if there is
  * none. Keep the answer: the file system walks over all the holes and unwritten
- * extents before it, and would do so again for the next chunk.
+ * extents before it, and would do so again for the next chunk. Returns false if
+ * the look has an error.
  */
-static sector_t next_data(struct batch *batch, sector_t sector)
+static bool next_data(struct batch *batch, sector_t sector, sector_t *data)
 {
-	struct floop_image *image = batch->look.image;
+	struct floop_image *image = batch->image;
 	struct floop_fill *fill = &image->fill;
 	unsigned long begun;
 	bool quiet;
-	int err;
 
 	forget_old_seeks(fill);
+	*data = sector;
 	if (sector >= fill->data && sector < fill->data_end)
-		return sector;
+		return true;
 	if (sector < fill->gap || sector >= fill->gap_end) {
 		quiet = floop_holes_look(image, &begun);
-		err = floop_look_seek(&batch->look, sector, SEEK_DATA,
-				      &fill->gap_end);
+		if (!floop_look_seek(&batch->look, sector, SEEK_DATA, data))
+			return false;
 		fill->gap = sector;
-		if (!err || err == -ENXIO)
-			add_hole(batch, sector, fill->gap_end, quiet, begun);
+		fill->gap_end = *data;
+		add_hole(batch, sector, fill->gap_end, quiet, begun);
 	}
-	return fill->gap_end;
+	*data = fill->gap_end;
+	return true;
 }
 
 /* Find where a hole begins after @sector, which is data. Kept likewise. */
-static sector_t next_hole(struct batch *batch, sector_t sector)
+static bool next_hole(struct batch *batch, sector_t sector, sector_t *hole)
 {
-	struct floop_fill *fill = &batch->look.image->fill;
+	struct floop_fill *fill = &batch->image->fill;
 
 	forget_old_seeks(fill);
 	if (sector < fill->data || sector >= fill->data_end) {
-		floop_look_seek(&batch->look, sector, SEEK_HOLE,
-				&fill->data_end);
+		if (!floop_look_seek(&batch->look, sector, SEEK_HOLE, hole))
+			return false;
 		fill->data = sector;
+		fill->data_end = *hole;
 	}
-	return fill->data_end;
+	*hole = fill->data_end;
+	return true;
 }
 
 /* The first sector of the chunk behind that of @sector */
@@ -190,12 +197,13 @@ static sector_t next_start(struct floop_todo *todo, sector_t sector)
 	return ((sector >> todo->shift) + 1) << todo->shift;
 }
 
-/* Has the batch no more room at @sector, or has the epoch ended? */
+/* Has the batch no more room at @sector, an error, or has the epoch ended? */
 static bool is_over(struct batch *batch, sector_t sector)
 {
 	cond_resched();
-	return (batch->look.looks >= MAX_LOOKS && sector >= batch->least) ||
-	       !floop_guard_in_epoch(&batch->look.image->guard, batch->epoch);
+	return batch->look.err ||
+	       (batch->look.looks >= MAX_LOOKS && sector >= batch->least) ||
+	       !floop_guard_in_epoch(&batch->image->guard, batch->epoch);
 }
 
 /* All of the batch's chunk is looked up: tell what it is without data. */
@@ -213,11 +221,11 @@ static void tell_kind(struct batch *batch, struct floop_todo *todo)
 static void end_chunks(struct batch *batch, struct floop_todo *todo,
 		       sector_t sector)
 {
-	struct mutex *lock = &batch->look.image->guard.map.lock;
+	struct mutex *lock = &batch->image->guard.map.lock;
 
 	mutex_lock(lock);
 	if (batch->chunk < sector >> todo->shift &&
-	    floop_guard_in_epoch(&batch->look.image->guard, batch->epoch))
+	    floop_guard_in_epoch(&batch->image->guard, batch->epoch))
 		tell_kind(batch, todo);
 	mutex_unlock(lock);
 	batch->kinds = 0;
@@ -228,13 +236,13 @@ static void end_chunks(struct batch *batch, struct floop_todo *todo,
 static void note_kind(struct batch *batch, struct floop_todo *todo,
 		      sector_t sector, sector_t end, enum floop_kind kind)
 {
-	struct mutex *lock = &batch->look.image->guard.map.lock;
+	struct mutex *lock = &batch->image->guard.map.lock;
 	unsigned long chunk = sector >> todo->shift;
 	unsigned long last = (end - 1) >> todo->shift;
 	bool in_epoch;
 
 	mutex_lock(lock);
-	in_epoch = floop_guard_in_epoch(&batch->look.image->guard,
+	in_epoch = floop_guard_in_epoch(&batch->image->guard,
 					batch->epoch);
 	for (; in_epoch && chunk <= last; chunk++) {
 		if (chunk != batch->chunk) {
@@ -255,7 +263,7 @@ static void note_kind(struct batch *batch, struct floop_todo *todo,
 static bool look_at_empty(struct batch *batch, struct floop_todo *todo,
 			  sector_t *sector, sector_t end)
 {
-	struct inode *inode = file_inode(batch->look.image->file);
+	struct inode *inode = file_inode(batch->image->file);
 	unsigned int shift = inode->i_blkbits - SECTOR_SHIFT;
 
 	while (*sector < end) {
@@ -273,6 +281,8 @@ static bool look_at_empty(struct batch *batch, struct floop_todo *todo,
 					      &kind);
 			part_end = min((block + nr) << shift, end);
 		}
+		if (batch->look.err)
+			return false;
 		note_kind(batch, todo, *sector, part_end, kind);
 		*sector = part_end;
 	}
@@ -287,7 +297,7 @@ static bool look_at_empty(struct batch *batch, struct floop_todo *todo,
  */
 static void look_for_shared(struct batch *batch, sector_t sector)
 {
-	struct floop_image *image = batch->look.image;
+	struct floop_image *image = batch->image;
 	struct inode *inode = file_inode(image->file);
 	unsigned int shift = inode->i_blkbits - SECTOR_SHIFT;
 	struct mutex *lock = &image->guard.map.lock;
@@ -295,10 +305,10 @@ static void look_for_shared(struct batch *batch, sector_t sector)
 
 	if (READ_ONCE(image->fill.shared) || !floop_fs_is_xfs(inode) ||
 	    READ_ONCE(inode->i_mapping->nrpages) ||
-	    floop_look_seek(&batch->look, sector, SEEK_DATA, &there) ||
+	    !floop_look_seek(&batch->look, sector, SEEK_DATA, &there) ||
 	    there != sector || READ_ONCE(inode->i_mapping->nrpages) ||
 	    floop_look_block(&batch->look, sector >> shift, &there) ||
-	    floop_fs_is_realtime(image->file))
+	    floop_look_realtime(&batch->look) || batch->look.err)
 		return;
 	mutex_lock(lock);
 	if (floop_guard_in_epoch(&image->guard, batch->epoch))
@@ -308,14 +318,15 @@ static void look_for_shared(struct batch *batch, sector_t sector)
 
 /*
  * Look up from @sector to @end, a gap of the map. Returns false, with @sector
- * where to go on, if the batch has no more room or the epoch has ended.
+ * where to go on, if the batch has no more room or an error, or the epoch has
+ * ended.
  */
 static bool look_up_gap(struct batch *batch, struct floop_todo *todo,
 			sector_t *sector, sector_t end)
 {
-	struct floop_image *image = batch->look.image;
+	struct floop_image *image = batch->image;
 	unsigned int shift = file_inode(image->file)->i_blkbits - SECTOR_SHIFT;
-	sector_t hole = 0;
+	sector_t data, hole = 0;
 
 	while (*sector < end) {
 		sector_t block = *sector >> shift, disk, nr;
@@ -323,18 +334,22 @@ static bool look_up_gap(struct batch *batch, struct floop_todo *todo,
 		if (is_over(batch, *sector))
 			return false;
 		if (*sector >= hole) {
-			if (!look_at_empty(batch, todo, sector,
-					   min(next_data(batch, *sector), end)))
+			if (!next_data(batch, *sector, &data) ||
+			    !look_at_empty(batch, todo, sector, min(data, end)))
 				return false;
-			hole = *sector < end ?
-				min(next_hole(batch, *sector), end) : end;
+			hole = end;
+			if (*sector < end && !next_hole(batch, *sector, &hole))
+				return false;
+			hole = min(hole, end);
 			continue;
 		}
 		nr = floop_look_extent(&batch->look, block,
 				       max(1, (hole >> shift) - block), &disk);
-		if (!nr)
+		if (!nr && !batch->look.err)
 			look_for_shared(batch, *sector);
-		else if (READ_ONCE(image->fill.shared))
+		if (batch->look.err)
+			return false;
+		if (nr && READ_ONCE(image->fill.shared))
 			WRITE_ONCE(image->fill.shared, false);
 		/*
 		 * The file system reports no location, as for all blocks of a
@@ -368,12 +383,13 @@ static void mark_chunks(struct floop_todo *todo, sector_t sector, sector_t nr)
 
 /*
  * Look up the chunks from @chunk on that are marked. Returns false if something
- * is left for the next batch; those chunks are marked again.
+ * is left for the next batch; those chunks are marked again. After an error the
+ * next batch begins behind it.
  */
 static bool look_up_chunks(struct batch *batch, struct floop_todo *todo,
 			   unsigned long chunk)
 {
-	struct floop_image *image = batch->look.image;
+	struct floop_image *image = batch->image;
 	unsigned int shift = todo->shift;
 	unsigned long last = find_next_zero_bit(todo->bits, todo->chunks,
 						chunk);
@@ -392,6 +408,11 @@ static bool look_up_chunks(struct batch *batch, struct floop_todo *todo,
 	smp_mb__after_atomic();
 	while (floop_map_gap(&image->guard.map, &sector, limit, &end)) {
 		if (!look_up_gap(batch, todo, &sector, end)) {
+			if (batch->look.left)
+				return false;
+			if (batch->look.err)
+				WRITE_ONCE(image->fill.near,
+					   next_start(todo, sector));
 			mark_chunks(todo, sector, limit - sector);
 			end_chunks(batch, todo, sector);
 			return false;
@@ -424,7 +445,7 @@ static int map_range(struct floop_image *image, sector_t sector, sector_t nr,
 /* Make the batch durable and, if it is still the same epoch, map it. */
 static int batch_commit(struct batch *batch, struct floop_todo *todo)
 {
-	struct floop_image *image = batch->look.image;
+	struct floop_image *image = batch->image;
 	struct address_space *mapping = image->file->f_mapping;
 	struct floop_guard *guard = &image->guard;
 	unsigned int i = 0;
@@ -466,7 +487,7 @@ static int make_chunks_durable(struct floop_image *image)
 
 static int look_up_batch(struct batch *batch, struct floop_todo *todo)
 {
-	struct floop_fill *fill = &batch->look.image->fill;
+	struct floop_fill *fill = &batch->image->fill;
 	unsigned long chunk;
 	bool more = true;
 
@@ -477,7 +498,9 @@ static int look_up_batch(struct batch *batch, struct floop_todo *todo)
 		more = look_up_chunks(batch, todo, chunk);
 		cond_resched();
 	}
-	return batch->nr ? batch_commit(batch, todo) : 0;
+	if (batch->look.left || !batch->nr)
+		return batch->look.err;
+	return batch_commit(batch, todo) ?: batch->look.err;
 }
 
 /*
@@ -518,26 +541,26 @@ static void schedule_next(struct floop_image *image, struct floop_todo *todo,
 		fill->backoff = clamp_t(unsigned long, fill->backoff * 2,
 					BACKOFF_FIRST, BACKOFF_LAST);
 	if (err || next_chunk(fill, todo) < todo->chunks)
-		floop_background_queue(&fill->work, fill->backoff);
+		floop_ask_queue(todo->ask, fill->backoff);
 	else if (fill->unsure < fill->unsure_end)
-		floop_background_queue(&fill->work, fill->again);
+		floop_ask_queue(todo->ask, fill->again);
 	else
 		fill->again = UNSURE_FIRST;
 }
 
-static void fill_work(struct work_struct *work)
+static void fill_work(struct floop_ask *ask)
 {
-	struct floop_image *image = container_of(to_delayed_work(work),
-						 struct floop_image, fill.work);
+	struct floop_image *image = ask->image;
 	struct floop_fill *fill = &image->fill;
-	/* floop_fill_stop() waits for us before it takes the bitmap away. */
-	struct floop_todo *todo = rcu_dereference_protected(fill->todo, true);
+	/* floop_fill_stop() waits for us before it frees the bitmap. */
+	struct floop_todo *todo = rcu_dereference_check(fill->todo, true);
 	unsigned long epoch = READ_ONCE(image->guard.epoch);
 	unsigned int memflags;
 	struct batch *batch;
+	bool left = false;
 	int err = -ENOMEM;
 
-	if (!floop_guard_in_epoch(&image->guard, epoch))
+	if (!todo || !floop_guard_in_epoch(&image->guard, epoch))
 		return;
 
 	memflags = memalloc_noio_save();
@@ -549,8 +572,9 @@ static void fill_work(struct work_struct *work)
 	if (batch) {
 		/* Not the whole file: fiemap() would count all its extents. */
 		batch->look = (struct floop_look){
-			.image = image, .extent = 1, .empty = 1,
+			.ask = ask, .extent = 1, .empty = 1,
 		};
+		batch->image = image;
 		batch->epoch = epoch;
 		batch->nr = 0;
 		batch->chunk = 0;
@@ -558,8 +582,11 @@ static void fill_work(struct work_struct *work)
 		batch->parts = 0;
 		look_again(image, todo);
 		err = look_up_batch(batch, todo);
+		left = batch->look.left;
 		kvfree(batch);
 	}
+	if (left)
+		goto restore;
 	if (!err)
 		err = make_chunks_durable(image);
 	schedule_next(image, todo, err, epoch);
@@ -569,7 +596,7 @@ restore:
 
 /**
  * floop_fill_now() - map a range that was written just now
- * @image: the image
+ * @ask: the work that calls this
  * @sector: the first sector of its file
  * @nr: the number of sectors
  * @epoch: the epoch in which it was written
@@ -579,24 +606,28 @@ restore:
  * left to the fill.
  *
  * Context: Process context. May sleep, but doesn't wait for memory.
- * Return: false if the file system doesn't say where the range is, and it is
- * still the same epoch.
+ * Return: 0; -ENODATA if the file system doesn't say where the range is, and it
+ * is still the same epoch; -ECANCELED if the work is left behind.
  */
-bool floop_fill_now(struct floop_image *image, sector_t sector, sector_t nr,
-		    unsigned long epoch)
+int floop_fill_now(struct floop_ask *ask, sector_t sector, sector_t nr,
+		   unsigned long epoch)
 {
+	struct floop_image *image = ask->image;
 	struct inode *inode = file_inode(image->file);
 	unsigned int shift = inode->i_blkbits - SECTOR_SHIFT;
 	sector_t block = sector >> shift, end = (sector + nr) >> shift, disk;
-	struct floop_look look = { .image = image, .extent = nr >> shift };
+	struct floop_look look = { .ask = ask, .extent = nr >> shift };
 	struct floop_guard *guard = &image->guard;
 	sector_t found;
 	int err = 0;
 
 	for (; block < end && !err; block += found) {
 		found = floop_look_extent(&look, block, end - block, &disk);
+		if (look.left)
+			return -ECANCELED;
 		if (!found)
-			return !floop_guard_in_epoch(guard, epoch);
+			return !look.err && floop_guard_in_epoch(guard, epoch) ?
+				-ENODATA : 0;
 		mutex_lock(&guard->map.lock);
 		/* Pages would be older than the disk: the fill drops them. */
 		if (!floop_guard_in_epoch(guard, epoch) ||
@@ -612,19 +643,7 @@ bool floop_fill_now(struct floop_image *image, sector_t sector, sector_t nr,
 		}
 		mutex_unlock(&guard->map.lock);
 	}
-	return true;
-}
-
-/**
- * floop_fill_init_image() - prepare an image's fill
- * @image: the image
- *
- * Context: Process context.
- */
-void floop_fill_init_image(struct floop_image *image)
-{
-	INIT_DELAYED_WORK(&image->fill.work, fill_work);
-	disable_delayed_work(&image->fill.work);
+	return 0;
 }
 
 /**
@@ -649,6 +668,11 @@ int floop_fill_start(struct floop_image *image)
 			GFP_KERNEL);
 	if (!todo)
 		return -ENOMEM;
+	todo->ask = floop_ask_alloc(image, fill_work);
+	if (!todo->ask) {
+		kvfree(todo);
+		return -ENOMEM;
+	}
 	todo->chunks = chunks;
 	todo->shift = shift;
 	todo->hole = todo->bits + BITS_TO_LONGS(chunks);
@@ -663,8 +687,23 @@ int floop_fill_start(struct floop_image *image)
 	forget_unsure(fill);
 	rcu_assign_pointer(fill->todo, todo);
 	floop_holes_start(image, sectors);
-	enable_delayed_work(&fill->work);
 	return 0;
+}
+
+/**
+ * floop_fill_quit() - look no more blocks up
+ * @image: an image whose epoch has ended
+ *
+ * Context: Process context. Doesn't wait.
+ * Return: true if floop_fill_stop() would wait.
+ */
+bool floop_fill_quit(struct floop_image *image)
+{
+	/* Only floop_fill_stop() takes it away. */
+	struct floop_todo *todo = rcu_dereference_protected(image->fill.todo,
+							    true);
+
+	return todo && floop_ask_quit(todo->ask);
 }
 
 /**
@@ -672,7 +711,8 @@ int floop_fill_start(struct floop_image *image)
  * @image: the image; if it is in use, I/O to it may still call
  *	floop_fill_wrote()
  *
- * Context: Process context. Sleeps.
+ * Context: Process context. Sleeps, but not for as long as somebody holds the
+ * inode's lock. The caller keeps the module.
  */
 void floop_fill_stop(struct floop_image *image)
 {
@@ -681,11 +721,12 @@ void floop_fill_stop(struct floop_image *image)
 
 	if (!rcu_access_pointer(fill->todo))
 		return;
-	disable_delayed_work_sync(&fill->work);
 	mutex_lock(&image->guard.map.lock);
 	todo = rcu_replace_pointer(fill->todo, NULL,
 				   lockdep_is_held(&image->guard.map.lock));
 	mutex_unlock(&image->guard.map.lock);
+	/* The fill goes on with the chunks until it finds the epoch over. */
+	floop_ask_stop(todo->ask);
 	kvfree_rcu(todo, rcu);
 	floop_holes_stop(image);
 }
@@ -698,10 +739,14 @@ void floop_fill_stop(struct floop_image *image)
  */
 void floop_fill_kick(struct floop_image *image)
 {
+	struct floop_todo *todo;
+
 	if (image->is_bdev)
 		return;
 	image->fill.backoff = 0;
-	floop_background_queue(&image->fill.work, 0);
+	/* The guard is started, and waits for us before the fill is stopped. */
+	todo = rcu_dereference_protected(image->fill.todo, true);
+	floop_ask_queue(todo->ask, 0);
 }
 
 /* With the map's lock held. */
@@ -868,10 +913,10 @@ void floop_fill_wrote(struct floop_image *image, sector_t sector, sector_t nr)
 		/* Before the mark: the fill that clears it sees the count. */
 		smp_wmb();
 		mark_chunks(todo, sector, nr);
-		if (!delayed_work_pending(&fill->work))
-			floop_background_queue(&fill->work,
-					       max(WROTE_LINGERS,
-						   READ_ONCE(fill->backoff)));
+		if (!delayed_work_pending(&todo->ask->work))
+			floop_ask_queue(todo->ask,
+					max(WROTE_LINGERS,
+					    READ_ONCE(fill->backoff)));
 	}
 	rcu_read_unlock();
 }

@@ -7,13 +7,14 @@
 
 #include <linux/rcupdate.h>
 #include <linux/types.h>
-#include <linux/workqueue.h>
 
+struct floop_ask;
 struct floop_image;
 
 /**
  * struct floop_todo - the chunks of a file that are to be looked up
  * @rcu: readers hold rcu_read_lock(), or are the fill's work
+ * @ask: the fill's work
  * @chunks: the number of chunks
  * @shift: log2 of the sectors of a chunk
  * @hole: a bit for each chunk: where it has no data it is a hole
@@ -26,6 +27,7 @@ struct floop_image;
  */
 struct floop_todo {
 	struct rcu_head rcu;
+	struct floop_ask *ask;
 	unsigned long chunks;
 	unsigned int shift;
 	unsigned long *hole;
@@ -49,8 +51,8 @@ struct floop_todo {
  * @seen: @wrote when these were looked up
  * @unsure: the first sector that may be in a hole that writes kept unknown
  * @unsure_end: the end of the last such hole; 0: there is none
- * @again: the delay before these are looked for; all eight are for @work only
- * @work: looks blocks up
+ * @again: the delay before these are looked for; all eight are for the fill's
+ *	work only
  */
 struct floop_fill {
 	struct floop_todo __rcu *todo;
@@ -67,11 +69,10 @@ struct floop_fill {
 	sector_t unsure;
 	sector_t unsure_end;
 	unsigned long again;
-	struct delayed_work work;
 };
 
-void floop_fill_init_image(struct floop_image *image);
 int floop_fill_start(struct floop_image *image);
+bool floop_fill_quit(struct floop_image *image);
 void floop_fill_stop(struct floop_image *image);
 void floop_fill_kick(struct floop_image *image);
 void floop_fill_restart(struct floop_image *image);
@@ -79,8 +80,8 @@ void floop_fill_changed(struct floop_image *image);
 void floop_fill_discarded(struct floop_image *image, sector_t sector,
 			  sector_t nr);
 void floop_fill_missed(struct floop_image *image, sector_t sector);
-bool floop_fill_now(struct floop_image *image, sector_t sector, sector_t nr,
-		    unsigned long epoch);
+int floop_fill_now(struct floop_ask *ask, sector_t sector, sector_t nr,
+		   unsigned long epoch);
 void floop_fill_wrote(struct floop_image *image, sector_t sector, sector_t nr);
 
 #endif /* FLOOP_FILL_H */

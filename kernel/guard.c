@@ -652,9 +652,8 @@ bool floop_guard_quit(struct floop_image *image)
 	busy = quit_work(&guard->begin_work);
 	busy |= quit_work(&guard->resume_work);
 	busy |= quit_work(&guard->pages_work);
-	busy |= quit_work(&image->fill.work);
-	disable_work(&image->ahead.work);
-	busy |= work_busy(&image->ahead.work) & WORK_BUSY_RUNNING;
+	busy |= floop_fill_quit(image);
+	busy |= floop_ahead_quit(image);
 	disable_work(&guard->hold_work);
 	busy |= work_busy(&guard->hold_work) & WORK_BUSY_RUNNING;
 	return busy || floop_times_are_due(&image->times);

@@ -8,6 +8,7 @@
 #include <linux/stat.h>
 #include <linux/uio.h>
 
+#include "ask.h"
 #include "device.h"
 #include "fs.h"
 #include "image.h"
@@ -23,7 +24,7 @@ struct workqueue_struct *floop_background_wq;
 static struct kmem_cache *io_cache;
 
 /**
- * floop_image_init() - set up caches and the workqueue that all images share
+ * floop_image_init() - set up caches and the workqueues that all images share
  *
  * Context: Process context. May sleep.
  * Return: 0 or -ENOMEM.
@@ -40,8 +41,12 @@ int floop_image_init(void)
 					      WQ_UNBOUND | WQ_FREEZABLE, 0);
 	if (!floop_background_wq)
 		goto err_bounce;
+	if (floop_ask_init())
+		goto err_wq;
 	return 0;
 
+err_wq:
+	destroy_workqueue(floop_background_wq);
 err_bounce:
 	floop_bounce_exit();
 err_cache:
@@ -56,6 +61,7 @@ err_cache:
  */
 void floop_image_exit(void)
 {
+	floop_ask_exit();
 	destroy_workqueue(floop_background_wq);
 	floop_bounce_exit();
 	kmem_cache_destroy(io_cache);
@@ -368,9 +374,10 @@ struct floop_image *floop_image_open(struct floop_device *dev,
 	INIT_WORK(&image->refused_work, floop_direct_give_up);
 	floop_direct_learn(file, &image->rules);
 	floop_direct_probe(image);
-	floop_ahead_init_image(image);
+	err = floop_ahead_init_image(image);
+	if (err)
+		goto err_put;
 	floop_ahead_set(image, dev->allocate);
-
 	err = floop_bounce_init_image(image);
 	if (err)
 		goto err_put;
@@ -388,7 +395,6 @@ struct floop_image *floop_image_open(struct floop_device *dev,
 	err = floop_guard_init_image(image);
 	if (err)
 		goto err_remap;
-	floop_fill_init_image(image);
 	floop_holes_init_image(image);
 	floop_times_init_image(image);
 	floop_cache_restrict(image);

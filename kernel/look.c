@@ -7,6 +7,7 @@
 #include <linux/fiemap.h>
 #include <linux/fs.h>
 
+#include "ask.h"
 #include "compat.h"
 #include "fs.h"
 #include "image.h"
@@ -16,22 +17,50 @@
 /* 4 MiB, in sectors: a range without data is as large at first. */
 #define EMPTY_SECTORS	BIT(13)
 
+static struct inode *look_inode(const struct floop_look *look)
+{
+	return file_inode(look->ask->file);
+}
+
+/* Returns false if nothing is to be asked any more. */
+static bool begin_question(struct floop_look *look)
+{
+	if (!look->err && !floop_ask_begin(look->ask))
+		look->err = -ESTALE;
+	look->looks++;
+	return !look->err;
+}
+
+/* Returns false if nobody waits for the answer any more. */
+static bool end_question(struct floop_look *look)
+{
+	if (floop_ask_end(look->ask))
+		return true;
+	look->left = true;
+	look->err = -ESTALE;
+	return false;
+}
+
 /**
  * floop_look_block() - find a block of the file on the disk
  * @look: the look
  * @block: the block of the file
  * @disk: gets the block of the disk
  *
- * Context: Process context. May sleep. Takes no lock of the inode that a reader
- * of an image on xfs can hold.
+ * Context: In the look's work. May sleep. Takes no lock of the inode that a
+ * reader of an image on xfs can hold.
  * Return: false if the block is not allocated, not written, or can't be
- * overwritten in place.
+ * overwritten in place; or if @look has an error.
  */
 bool floop_look_block(struct floop_look *look, sector_t block, sector_t *disk)
 {
-	look->looks++;
+	int err;
+
+	if (!begin_question(look))
+		return false;
 	*disk = block;
-	return !bmap(file_inode(look->image->file), disk) && *disk;
+	err = bmap(look_inode(look), disk);
+	return end_question(look) && !err && *disk;
 }
 
 /*
@@ -45,13 +74,16 @@ bool floop_look_block(struct floop_look *look, sector_t block, sector_t *disk)
  */
 static int count_extents(struct floop_look *look, sector_t block, sector_t nr)
 {
-	struct inode *inode = file_inode(look->image->file);
 	struct fiemap_extent_info count = { };
+	struct inode *inode = look_inode(look);
 	int err;
 
-	look->looks++;
+	if (!begin_question(look))
+		return look->err;
 	err = inode->i_op->fiemap(inode, &count, block << inode->i_blkbits,
 				  nr << inode->i_blkbits);
+	if (!end_question(look))
+		return look->err;
 	return err ?: min_t(unsigned int, count.fi_extents_mapped, INT_MAX);
 }
 
@@ -93,14 +125,15 @@ static bool is_kind(struct floop_look *look, sector_t block, sector_t nr,
  * May the file system be asked for extents? On xfs ->fiemap() takes the inode's
  * lock. A reader can hold that for ever, by a page fault that nobody answers,
  * and whoever wants to change an attribute waits behind it, and we would behind
- * them. bmap() doesn't take it there.
+ * them. bmap() doesn't take it there, so the image is mapped nevertheless.
  */
-static bool may_ask_for_extents(struct floop_image *image)
+static bool may_ask_for_extents(const struct floop_look *look)
 {
-	struct inode *inode = file_inode(image->file);
+	struct inode *inode = look_inode(look);
 
 	return floop_fiemap_is_safe(inode) &&
-	       !(floop_fs_is_xfs(inode) && floop_lease_readers(image));
+	       !(floop_fs_is_xfs(inode) &&
+		 floop_lease_readers(look->ask->image));
 }
 
 /*
@@ -138,19 +171,21 @@ static sector_t find_length(struct floop_look *look, sector_t block,
  * @max: how many blocks are of interest
  * @disk: gets its first block on the disk
  *
- * Context: Process context, in an epoch. May sleep.
+ * Context: In the look's work, in an epoch. May sleep.
  * Return: its length in blocks, at most @max, and 1 where the file system may
- * not be asked for more; 0 if the block can't be mapped.
+ * not be asked for more; 0 if the block can't be mapped, or if @look has an
+ * error.
  */
 sector_t floop_look_extent(struct floop_look *look, sector_t block,
 			   sector_t max, sector_t *disk)
 {
 	if (!floop_look_block(look, block, disk))
 		return 0;
-	if (!may_ask_for_extents(look->image))
+	if (!may_ask_for_extents(look))
 		return 1;
-	return find_length(look, block, max, FLOOP_KIND_DATA, *disk,
-			   &look->extent);
+	max = find_length(look, block, max, FLOOP_KIND_DATA, *disk,
+			  &look->extent);
+	return look->err ? 0 : max;
 }
 
 /**
@@ -161,19 +196,20 @@ sector_t floop_look_extent(struct floop_look *look, sector_t block,
  * @kind: gets what it is; %FLOOP_KIND_BOTH where the file system may not be
  *	asked
  *
- * Context: Process context, in an epoch. May sleep.
- * Return: how many blocks are the same, at most @max.
+ * Context: In the look's work, in an epoch. May sleep.
+ * Return: how many blocks are the same, at most @max; of no meaning if @look
+ * has an error.
  */
 sector_t floop_look_empty(struct floop_look *look, sector_t block, sector_t max,
 			  enum floop_kind *kind)
 {
-	unsigned int shift = file_inode(look->image->file)->i_blkbits;
+	unsigned int shift = look_inode(look)->i_blkbits;
 	int extents = -EOPNOTSUPP;
 
 	/* Most are small: try all of it first. */
 	look->empty = max(look->empty,
 			  EMPTY_SECTORS >> (shift - SECTOR_SHIFT));
-	if (may_ask_for_extents(look->image))
+	if (may_ask_for_extents(look))
 		extents = count_extents(look, block, 1);
 	if (extents < 0) {
 		*kind = FLOOP_KIND_BOTH;
@@ -188,23 +224,45 @@ sector_t floop_look_empty(struct floop_look *look, sector_t block, sector_t max,
  * @look: the look
  * @sector: from where on, in sectors of the file
  * @whence: SEEK_DATA or SEEK_HOLE
- * @there: gets the sector, or %FLOOP_NOWHERE
+ * @there: gets the sector, or %FLOOP_NOWHERE if there is no data at @sector or
+ *	after it
  *
  * An unwritten extent without pages in the page cache is a hole, too.
  *
- * Context: Process context. May sleep.
- * Return: 0; -ENXIO if there is no data at @sector or after it; or another
- * errno of the file system.
+ * Context: In the look's work. May sleep.
+ * Return: false if @look has an error: the file system's, too.
  */
-int floop_look_seek(struct floop_look *look, sector_t sector, int whence,
-		    sector_t *there)
+bool floop_look_seek(struct floop_look *look, sector_t sector, int whence,
+		     sector_t *there)
 {
-	struct file *file = look->image->file;
 	loff_t found;
 
-	look->looks++;
-	found = vfs_llseek(file, (loff_t)sector << SECTOR_SHIFT, whence);
+	if (!begin_question(look))
+		return false;
+	found = vfs_llseek(look->ask->file, (loff_t)sector << SECTOR_SHIFT,
+			   whence);
+	if (!end_question(look))
+		return false;
+	if (found < 0 && found != -ENXIO)
+		look->err = found;
 	*there = found < 0 ? FLOOP_NOWHERE :
 			     max_t(sector_t, sector, found >> SECTOR_SHIFT);
-	return found < 0 ? found : 0;
+	return !look->err;
+}
+
+/**
+ * floop_look_realtime() - may the file be on xfs's realtime device?
+ * @look: the look
+ *
+ * Context: In the look's work. May sleep.
+ * Return: false if it is known not to be.
+ */
+bool floop_look_realtime(struct floop_look *look)
+{
+	bool realtime;
+
+	if (!begin_question(look))
+		return true;
+	realtime = floop_fs_is_realtime(look->ask->file);
+	return !end_question(look) || realtime;
 }

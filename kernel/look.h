@@ -4,6 +4,9 @@
  * disk, how far an extent goes, what is where there is no data. Blocks are
  * those of the file system. An answer is true at the moment at which it is
  * given; the fill (fill.h) knows for how long.
+ *
+ * The work that asks may be left behind meanwhile (ask.h). After each question
+ * see whether there is an error, before the image is accessed.
  */
 #ifndef FLOOP_LOOK_H
 #define FLOOP_LOOK_H
@@ -11,7 +14,7 @@
 #include <linux/bits.h>
 #include <linux/types.h>
 
-struct floop_image;
+struct floop_ask;
 
 /**
  * enum floop_kind - what a range of the file is
@@ -30,13 +33,17 @@ enum floop_kind {
 
 /**
  * struct floop_look - a look at the image's blocks
- * @image: the image
+ * @ask: the work that asks
+ * @err: why there is no use in asking on; 0: there is
+ * @left: the work is left behind; @err is set
  * @looks: counts the questions
  * @extent: the length of the last extent, in blocks, or a guess
  * @empty: that of the last part without data
  */
 struct floop_look {
-	struct floop_image *image;
+	struct floop_ask *ask;
+	int err;
+	bool left;
 	unsigned int looks;
 	sector_t extent;
 	sector_t empty;
@@ -47,7 +54,8 @@ sector_t floop_look_extent(struct floop_look *look, sector_t block,
 			   sector_t max, sector_t *disk);
 sector_t floop_look_empty(struct floop_look *look, sector_t block, sector_t max,
 			  enum floop_kind *kind);
-int floop_look_seek(struct floop_look *look, sector_t sector, int whence,
-		    sector_t *there);
+bool floop_look_seek(struct floop_look *look, sector_t sector, int whence,
+		     sector_t *there);
+bool floop_look_realtime(struct floop_look *look);
 
 #endif /* FLOOP_LOOK_H */

@@ -45,12 +45,17 @@
  *   other stuck PATH
  *	read(2) into memory that is never provided (userfaultfd), which holds
  *	the inode's lock on xfs; says "reading" before
+ *   other stuck-fiemap PATH
+ *	the same for FS_IOC_FIEMAP, with a descriptor for neither reading nor
+ *	writing; says "asking" before
  *   other flags PATH +|-XFLAGS
  *	by path, with no descriptor of it: file_setattr(2)
  */
 #include <fcntl.h>
 #include <linux/aio_abi.h>
 #include <linux/dqblk_xfs.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -292,28 +297,55 @@ static void do_atomic(const char *path, char **argv)
 	}
 }
 
-static void do_stuck(const char *path)
+/* A page that is never provided: who accesses it waits for ever. It is behind
+ * one that is like any other.
+ */
+static char *never_provided(void)
 {
 	struct uffdio_api api = { .api = UFFD_API };
 	struct uffdio_register all = {
 		.range.len = 4096,
 		.mode = UFFDIO_REGISTER_MODE_MISSING,
 	};
-	int fd = open(path, O_RDONLY);
 	int faults = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
-	void *never = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
-			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *both = mmap(NULL, 8192, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	must(faults >= 0, "userfaultfd");
+	must(both != MAP_FAILED, "mmap");
+	must(!ioctl(faults, UFFDIO_API, &api), "UFFDIO_API");
+	all.range.start = (uintptr_t)both + 4096;
+	must(!ioctl(faults, UFFDIO_REGISTER, &all), "UFFDIO_REGISTER");
+	return both + 4096;
+}
+
+static void do_stuck(const char *path)
+{
+	int fd = open(path, O_RDONLY);
+	char *never = never_provided();
 
 	must(fd >= 0, path);
-	must(faults >= 0, "userfaultfd");
-	must(never != MAP_FAILED, "mmap");
-	must(!ioctl(faults, UFFDIO_API, &api), "UFFDIO_API");
-	all.range.start = (uintptr_t)never;
-	must(!ioctl(faults, UFFDIO_REGISTER, &all), "UFFDIO_REGISTER");
 	puts("reading");
 	fflush(stdout);
 	die("%s: a read that can't end gave %zd", path,
 	    pread(fd, never, 4096, 0));
+}
+
+/* The question is in the page before it, and the answer in the other */
+static void do_stuck_fiemap(const char *path)
+{
+	int fd = open(path, O_ACCMODE);
+	struct fiemap *map = (void *)(never_provided() - sizeof(*map));
+
+	must(fd >= 0, path);
+	*map = (struct fiemap){
+		.fm_length = FIEMAP_MAX_OFFSET,
+		.fm_extent_count = 1,
+	};
+	puts("asking");
+	fflush(stdout);
+	die("%s: an FS_IOC_FIEMAP that can't end gave %d", path,
+	    ioctl(fd, FS_IOC_FIEMAP, map));
 }
 
 static void do_flags(const char *path, const char *change)
@@ -358,6 +390,8 @@ int main(int argc, char **argv)
 		do_socket(argv[2], bytes(argv[3]));
 	} else if (argc == 3 && !strcmp(verb, "stuck")) {
 		do_stuck(argv[2]);
+	} else if (argc == 3 && !strcmp(verb, "stuck-fiemap")) {
+		do_stuck_fiemap(argv[2]);
 	} else if (argc == 3 && !strcmp(verb, "fixed")) {
 		do_fixed(argv[2]);
 	} else if (argc == 3 && !strcmp(verb, "poll")) {

@@ -1,0 +1,88 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: Somebody who may neither read nor write an image holds its inode's lock
+#   for ever: FS_IOC_FIEMAP stores to memory that is never provided. A chmod
+#   waits behind it, and the driver, which asks where blocks are, behind that.
+#   Mapping can be turned off, the device detached and used again. Meanwhile the
+#   module can't be unloaded. When the answer comes, all is let go of.
+# modes: side-by-side
+# machines: stable-side-by-side lts-side-by-side
+# timeout: 240
+. tests/lib/guard.sh
+programs loopdev pattern other
+
+module_users() {
+	cat "/sys/module/$MODULE/refcnt"
+}
+
+# The driver's work waits in the file system, for the inode's lock
+asks() {
+	grep -q "floop_look" /proc/[0-9]*/stack 2>/dev/null
+}
+
+no_module_users() {
+	[ "$(module_users)" = 0 ]
+}
+
+module_is_used() {
+	[ "$(module_users)" -gt 0 ]
+}
+
+detach_if_attached() {
+	[ ! -e "/sys/block/${dev#/dev/}/loop/backing_file" ] || detach "$dev"
+}
+
+# stuck WHERE COMMAND... - it stops the guard while the file system doesn't
+# answer what it is asked because of a write to that offset
+stuck() {
+	local where=$1
+	shift
+	dev=$(attach "$MNT/image")
+	wait_mapped "$dev" 16
+	other stuck-fiemap "$MNT/image" >"$WORK/said" 2>&1 &
+	holder=$!
+	wait_until 20 waits_in $holder handle_userfault
+	# Into unwritten blocks: 200 ms later there is something to look for
+	check "$fs: a write" pattern write -d -q -s 2 -o "$where" "$dev" 1M
+	chmod 600 "$MNT/image" &
+	changer=$!
+	wait_until 20 waits_in $changer chmod_common
+	wait_until 20 asks
+	check "$fs: $*" timeout 60 "$@"
+	asks || fail "$fs: $*: the question has been answered"
+	grep -q handle_userfault "/proc/$holder/stack" ||
+		fail "$fs: $*: the lock was let go of: $(cat "$WORK/said")"
+	detach_if_attached
+	wait_until 20 module_is_used
+	kill $holder
+	wait $holder || true
+	wait $changer || fail "$fs: the chmod failed"
+	holder=
+	changer=
+	wait_until 20 no_module_users
+	echo "ok: $fs: $1: all is let go of"
+	check "$fs: $*: the data" \
+		pattern check -q -s 2 -o "$where" "$MNT/image" 1M
+}
+
+holder=
+changer=
+let_go() {
+	# shellcheck disable=SC2086 # those that there are
+	[ -z "$holder$changer" ] || kill $holder $changer || true
+}
+later let_go
+for fs in xfs ext4; do
+	# Until 6.16 ext4's FS_IOC_FIEMAP takes no lock
+	[ "$fs-$KERNEL" != ext4-lts ] || continue
+	begin_fs "$fs"
+	# What it reads of the device would wait for the lock, as with any driver
+	[ ! -e /run/udev/control ] || without_udev
+	fallocate -l 64M "$MNT/image"
+	pattern write -d -q -s 1 "$MNT/image" 16M
+	sync
+	stuck 32M sh -c "echo 0 >/sys/block/floop0/loop/mapping"
+	stuck 40M losetup --set-capacity /dev/floop0
+	stuck 48M losetup -d /dev/floop0
+	end_fs
+done
