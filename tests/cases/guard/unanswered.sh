@@ -76,7 +76,7 @@ for fs in xfs ext4; do
 	# Until 6.16 ext4's FS_IOC_FIEMAP takes no lock
 	[ "$fs-$KERNEL" != ext4-lts ] || continue
 	begin_fs "$fs"
-	# What it reads of the device would wait for the lock, as with any driver
+	# What it reads of the device would wait for the lock
 	[ ! -e /run/udev/control ] || without_udev
 	fallocate -l 64M "$MNT/image"
 	pattern write -d -q -s 1 "$MNT/image" 16M
