@@ -11,9 +11,11 @@ packages=(
 	cpio              # the initramfs that virtme-ng makes
 	debhelper         # the packages
 	debian-archive-keyring
+	dh-dkms           # dkms.conf
 	dpkg-dev
 	e2fsprogs         # the guest's root disk
 	file              # used by virtme-ng
+	fish              # its completions
 	kmod              # used by virtme-ng
 	lintian           # checks the packages
 	make
@@ -22,6 +24,7 @@ packages=(
 	shellcheck
 	spin              # checks model/
 	util-linux
+	zsh               # its completions
 	zstd
 )
 
