@@ -94,9 +94,11 @@ class Floop:
 
 
 class Terminal:
-    """The command on a terminal of its own, which it is the foreground of."""
+    """The command on a terminal of its own, which it is the foreground of;
+    or another program.
+    """
 
-    def __init__(self, *args):
+    def __init__(self, *args, program=None):
         self.fd, other = pty.openpty()
         self.before = termios.tcgetattr(self.fd)
         # With this as its first terminal, a session's leader has it for its
@@ -105,7 +107,7 @@ class Terminal:
         self.process = subprocess.Popen(
             [
                 *["sh", "-c", script, os.ttyname(other)],
-                *[str(word) for word in words(args)],
+                *(program or [str(word) for word in words(args)]),
             ],
             start_new_session=True,
             stdin=subprocess.DEVNULL,

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 
 import pytest
+from native import Terminal
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent.parent
 DROP_IN = {
@@ -90,10 +91,13 @@ def test_former_drop_in_goes(install, module, tmp_path):
     assert [path.name for path in updates.iterdir()] == ["loop.ko"]
 
 
-@pytest.mark.parametrize(
+TYPED = pytest.mark.parametrize(
     ("typed", "completed"),
     [("at", ["attach"]), ("attach --par", ["--partscan"])],
 )
+
+
+@TYPED
 def test_bash_completes(module, typed, completed):
     """What bash offers for the last word."""
     file = PROJECT / "build/pages/bash-completion/completions/floop"
@@ -108,3 +112,29 @@ def test_bash_completes(module, typed, completed):
     line = ["bash", "-c", script, file, *typed.split()]
     done = subprocess.run(line, check=True, capture_output=True, text=True)
     assert (done.stdout.split(), done.stderr) == (completed, "")
+
+
+@TYPED
+def test_fish_completes(module, typed, completed):
+    """What fish offers for the last word."""
+    file = PROJECT / "build/pages/fish/vendor_completions.d/floop.fish"
+    script = f'source {file}; complete --do-complete "floop {typed}"'
+    line = ["fish", "--no-config", "-c", script]
+    done = subprocess.run(line, check=True, capture_output=True, text=True)
+    offered = [offer.split("\t")[0] for offer in done.stdout.splitlines()]
+    assert (offered, done.stderr) == (completed, "")
+
+
+@TYPED
+def test_zsh_completes(module, typed, completed):
+    """What zsh puts there for the last word, when Tab is pressed."""
+    folder = PROJECT / "build/pages/zsh/site-functions"
+    terminal = Terminal(program=["zsh", "-f", "-i"])
+    terminal.press(
+        f"fpath=({folder} $fpath); autoload -U compinit; compinit -u -D;"
+        " floop() { print -r -- \"<$*>\"; }; echo re''ady\n"
+    )
+    terminal.says("ready")
+    terminal.press(f"floop {typed}\t\n")
+    terminal.says(f"<{' '.join([*typed.split()[:-1], *completed])}>")
+    terminal.close()

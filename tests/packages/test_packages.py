@@ -6,9 +6,11 @@ module once for each kernel of a test, which takes most of the time.
 """
 
 import contextlib
+import io
 import re
 import shlex
 import subprocess
+import tarfile
 
 import pytest
 from system import DIST, PACKAGES, PROJECT, System
@@ -377,6 +379,85 @@ def test_on_debian_12(bookworm):
     drop_in(bookworm, kernel)
     bookworm.apt("purge", "floop", "floop-dkms", "floop-drop-in")
     assert bookworm.files() == before
+
+
+COMMANDS = [
+    "attach",
+    "create",
+    "detach",
+    "doctor",
+    "list",
+    "resize",
+    "set",
+    "status",
+    "top",
+    "watch",
+]
+DOCUMENTS = ("changelog.gz", "copyright")
+FILES = {
+    "floop": {
+        "usr/bin/floop",
+        "usr/sbin/mount.floop",
+        "usr/lib/systemd/system/floop-detach.service",
+        "usr/lib/systemd/system/floop@.service",
+        "usr/lib/systemd/system-generators/floop-generator",
+        "usr/lib/udev/rules.d/60-floop.rules",
+        "usr/share/bash-completion/completions/floop",
+        "usr/share/fish/vendor_completions.d/floop.fish",
+        "usr/share/zsh/vendor-completions/_floop",
+        "usr/share/man/man5/flooptab.5.gz",
+        "usr/share/man/man8/floop.8.gz",
+        "usr/share/man/man8/mount.floop.8.gz",
+        *(f"usr/share/man/man8/floop-{name}.8.gz" for name in COMMANDS),
+        *(
+            f"usr/share/doc/floop/{name}"
+            for name in (
+                "README.md.gz",
+                "command.md.gz",
+                "crates.txt",
+                "flooptab.md",
+                "glossary.md",
+                "hosts.md.gz",
+                "reference.md.gz",
+            )
+        ),
+    },
+    "floop-dkms": {
+        "etc/kernel/header_postinst.d/floop-dkms",
+        "etc/kernel/postinst.d/floop-dkms",
+        "usr/lib/floop-dkms/build-module",
+        "usr/src/floop-VERSION/dkms.conf",
+        *(
+            f"usr/src/floop-VERSION/{path.name}"
+            for path in (PROJECT / "kernel").iterdir()
+            if path.suffix in (".c", ".h")
+            or path.name in ("Kbuild", "Makefile", "features.sh")
+        ),
+    },
+    "floop-drop-in": {
+        "usr/lib/modprobe.d/floop-drop-in.conf",
+        "usr/lib/modules-load.d/floop-drop-in.conf",
+        "usr/share/initramfs-tools/hooks/floop",
+    },
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files(name):
+    """A package has these files, and no other."""
+    [deb] = DIST.glob(f"{name}_*.deb")
+    version = deb.name.split("_")[1]
+    done = subprocess.run(
+        ["dpkg-deb", "--fsys-tarfile", deb], check=True, capture_output=True
+    )
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as tar:
+        listed = {
+            member.name.removeprefix("./").replace(version, "VERSION")
+            for member in tar
+            if not member.isdir()
+        }
+    documents = {f"usr/share/doc/{name}/{file}" for file in DOCUMENTS}
+    assert listed == FILES[name] | documents
 
 
 def test_rpms(tmp_path):
