@@ -32,45 +32,61 @@ detach_if_attached() {
 	[ ! -e "/sys/block/${dev#/dev/}/loop/backing_file" ] || detach "$dev"
 }
 
-# stuck WHERE COMMAND... - it stops the guard while the file system doesn't
-# answer what it is asked because of a write to that offset
-stuck() {
-	local where=$1
-	shift
-	dev=$(attach "$MNT/image")
-	wait_mapped "$dev" 16
+# let_go - of the lock; whoever waits for it goes on
+let_go() {
+	[ "$holder" ] || return 0
+	kill "$holder"
+	wait "$holder" || true
+	wait "$changer" || fail "$fs: the chmod failed"
+	holder=
+}
+
+# asks_in_vain WHERE - the driver asks because of a write to that offset, and
+# gets no answer; false if it has asked before the lock was held
+asks_in_vain() {
 	other stuck-fiemap "$MNT/image" >"$WORK/said" 2>&1 &
 	holder=$!
 	wait_until 20 waits_in $holder handle_userfault
 	# Into unwritten blocks: 200 ms later there is something to look for
-	check "$fs: a write" pattern write -d -q -s 2 -o "$where" "$dev" 1M
+	pattern write -d -q -s 2 -o "$1" "$dev" 64k ||
+		fail "$fs: a write to $1 failed"
 	chmod 600 "$MNT/image" &
 	changer=$!
 	wait_until 20 waits_in $changer chmod_common
-	wait_until 20 asks
+	for _ in $(seq 20); do
+		! asks || return 0
+		sleep 0.1
+	done
+	let_go
+	return 1
+}
+
+# stuck MEGABYTES COMMAND... - it stops the guard while the file system doesn't
+# answer what it is asked because of a write from there on
+stuck() {
+	local from=$1 where tries
+	shift
+	dev=$(attach "$MNT/image")
+	wait_mapped "$dev" 16
+	for tries in $(seq 0 15); do
+		where=$((from * 1024 + tries * 64))k
+		! asks_in_vain $where || break
+	done
+	asks || fail "$fs: the driver has asked in time, 16 times"
 	check "$fs: $*" timeout 60 "$@"
 	asks || fail "$fs: $*: the question has been answered"
 	grep -q handle_userfault "/proc/$holder/stack" ||
 		fail "$fs: $*: the lock was let go of: $(cat "$WORK/said")"
 	detach_if_attached
 	wait_until 20 module_is_used
-	kill $holder
-	wait $holder || true
-	wait $changer || fail "$fs: the chmod failed"
-	holder=
-	changer=
+	let_go
 	wait_until 20 no_module_users
-	echo "ok: $fs: $1: all is let go of"
+	echo "ok: $fs: $*: all is let go of"
 	check "$fs: $*: the data" \
-		pattern check -q -s 2 -o "$where" "$MNT/image" 1M
+		pattern check -q -s 2 -o "$where" "$MNT/image" 64k
 }
 
 holder=
-changer=
-let_go() {
-	# shellcheck disable=SC2086 # those that there are
-	[ -z "$holder$changer" ] || kill $holder $changer || true
-}
 later let_go
 for fs in xfs ext4; do
 	# Until 6.16 ext4's FS_IOC_FIEMAP takes no lock
@@ -81,8 +97,8 @@ for fs in xfs ext4; do
 	fallocate -l 64M "$MNT/image"
 	pattern write -d -q -s 1 "$MNT/image" 16M
 	sync
-	stuck 32M sh -c "echo 0 >/sys/block/floop0/loop/mapping"
-	stuck 40M losetup --set-capacity /dev/floop0
-	stuck 48M losetup -d /dev/floop0
+	stuck 32 sh -c "echo 0 >/sys/block/floop0/loop/mapping"
+	[ "$fs" = ext4 ] || stuck 40 losetup --set-capacity /dev/floop0
+	stuck 48 losetup -d /dev/floop0
 	end_fs
 done
