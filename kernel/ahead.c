@@ -42,8 +42,8 @@
 #include <linux/uio.h>
 
 #include "ahead.h"
-#include "device.h"
 #include "ask.h"
+#include "device.h"
 #include "fill.h"
 #include "fs.h"
 #include "guard.h"

@@ -85,10 +85,7 @@ struct floop_ask *floop_ask_alloc(struct floop_image *image, floop_ask_fn *run)
  */
 void floop_ask_queue(struct floop_ask *ask, unsigned long delay)
 {
-	if (delay)
-		queue_delayed_work(ask_wq, &ask->work, delay);
-	else
-		mod_delayed_work(ask_wq, &ask->work, 0);
+	floop_queue(ask_wq, &ask->work, delay);
 }
 
 /**

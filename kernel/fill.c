@@ -242,8 +242,7 @@ static void note_kind(struct batch *batch, struct floop_todo *todo,
 	bool in_epoch;
 
 	mutex_lock(lock);
-	in_epoch = floop_guard_in_epoch(&batch->image->guard,
-					batch->epoch);
+	in_epoch = floop_guard_in_epoch(&batch->image->guard, batch->epoch);
 	for (; in_epoch && chunk <= last; chunk++) {
 		if (chunk != batch->chunk) {
 			tell_kind(batch, todo);

@@ -189,6 +189,23 @@ struct block_device *floop_image_disk(struct floop_image *image);
 bool floop_image_is_on_hardware(struct floop_image *image);
 
 /**
+ * floop_queue() - queue work
+ * @wq: the workqueue
+ * @work: the work
+ * @delay: in jiffies, if it isn't pending already; 0: at once
+ *
+ * Context: Any, interrupts included.
+ */
+static inline void floop_queue(struct workqueue_struct *wq,
+			       struct delayed_work *work, unsigned long delay)
+{
+	if (delay)
+		queue_delayed_work(wq, work, delay);
+	else
+		mod_delayed_work(wq, work, 0);
+}
+
+/**
  * floop_background_queue() - queue background work
  * @work: work that only the close of the image waits for
  * @delay: in jiffies, if it isn't pending already; 0: at once
@@ -198,10 +215,7 @@ bool floop_image_is_on_hardware(struct floop_image *image);
 static inline void floop_background_queue(struct delayed_work *work,
 					  unsigned long delay)
 {
-	if (delay)
-		queue_delayed_work(floop_background_wq, work, delay);
-	else
-		mod_delayed_work(floop_background_wq, work, 0);
+	floop_queue(floop_background_wq, work, delay);
 }
 
 /* cache.c: the image's page cache */

@@ -297,7 +297,8 @@ static void do_atomic(const char *path, char **argv)
 	}
 }
 
-/* A page that is never provided: who accesses it waits for ever. It is behind
+/*
+ * A page that is never provided: who accesses it waits for ever. It is behind
  * one that is like any other.
  */
 static char *never_provided(void)
