@@ -16,9 +16,9 @@ interrupted() {
 	"$FLOOP" "$@" >"$WORK/out" 2>&1 &
 	floop=$!
 	wait_until 20 "$when"
-	kill -INT $floop
+	# On a busy host it may have waited long enough by now.
+	kill -INT $floop || true
 	wait $floop || status=$?
-	# By the signal, or because it had waited long enough
 	echo "floop $1: exit status $status: $(<"$WORK/out")"
 	[ "$status" -ne 0 ] || fail "floop $1 succeeded"
 	is "floop $1: what it prints" "$(grep -c ^/dev/ "$WORK/out")" 0
