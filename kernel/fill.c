@@ -197,12 +197,17 @@ static sector_t next_start(struct floop_todo *todo, sector_t sector)
 	return ((sector >> todo->shift) + 1) << todo->shift;
 }
 
+static unsigned int max_looks(void)
+{
+	return floop_window_is_open(FLOOP_WINDOW_LOOKS) ? 1000 : MAX_LOOKS;
+}
+
 /* Has the batch no more room at @sector, an error, or has the epoch ended? */
 static bool is_over(struct batch *batch, sector_t sector)
 {
 	cond_resched();
 	return batch->look.err ||
-	       (batch->look.looks >= MAX_LOOKS && sector >= batch->least) ||
+	       (batch->look.looks >= max_looks() && sector >= batch->least) ||
 	       !floop_guard_in_epoch(&batch->image->guard, batch->epoch);
 }
 
@@ -490,7 +495,7 @@ static int look_up_batch(struct batch *batch, struct floop_todo *todo)
 	unsigned long chunk;
 	bool more = true;
 
-	while (more && batch->look.looks < MAX_LOOKS) {
+	while (more && batch->look.looks < max_looks()) {
 		chunk = next_chunk(fill, todo);
 		if (chunk >= todo->chunks)
 			break;

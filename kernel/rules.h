@@ -69,6 +69,7 @@ enum floop_rule {
  * @FLOOP_WINDOW_LAYOUTS: no wait: the kernel is treated as one without
  *	CONFIG_EXPORTFS_BLOCK_OPS
  * @FLOOP_WINDOW_MERGE: no wait: there is no memory to merge writes
+ * @FLOOP_WINDOW_LOOKS: no wait: a batch of the fill asks a thousand questions
  */
 enum floop_window {
 	FLOOP_WINDOW_RESUME,
@@ -87,6 +88,7 @@ enum floop_window {
 	FLOOP_WINDOW_STOP,
 	FLOOP_WINDOW_LAYOUTS,
 	FLOOP_WINDOW_MERGE,
+	FLOOP_WINDOW_LOOKS,
 };
 
 #ifdef FLOOP_DEBUG

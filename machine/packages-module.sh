@@ -1,17 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Have DKMS build floop from its package in dist/, for the stable kernel, in a
-# layer above the guest root, and keep DKMS's folder in build/packages/dkms.tar.
-# It says "built", so that DKMS installs the module in an emulated machine
-# (users/packages), where compiling would take many minutes. It is made again
-# when the package or the recipe changes.
+# Have DKMS build floop from its package in dist/, for both kernels, in a layer
+# above the guest root, and keep what it has for each in
+# build/packages/dkms-KERNEL.tar. That says "built", so that DKMS installs the
+# module in an emulated machine (tests/lib/packages.sh), where compiling would
+# take many minutes. It is made again when the package or the recipe changes.
 
 . "$(dirname "$0")/machine.sh"
 locked packages-module
 
 debs=$BUILD/packages/trixie
 package=$(echo "$PROJECT"/dist/floop-dkms_*.deb)
-built=$BUILD/packages/dkms.tar
+stamp_file=$BUILD/packages/dkms.stamp
 layer=$BUILD/packages/module-layer
 
 # Runs in mounts of its own.
@@ -24,18 +24,16 @@ enter()
 	mount -t tmpfs tmpfs "$layer/root/tmp"
 	cp "$debs"/*.deb "$package" "$layer/root/tmp/"
 	chroot "$layer/root" bash -euc '
-		# DKMS builds for all kernels that have headers.
-		mv "/lib/modules/$2/build" /tmp/
-		rm -f /lib/modules/*/build
-		mv /tmp/build "/lib/modules/$2/"
 		export DEBIAN_FRONTEND=noninteractive
 		dpkg -i /tmp/*.deb
-		dkms uninstall -m floop -v "$1" -k "$2"
-		dkms status
-		rm -rf "/var/lib/dkms/floop/$1/build"
-		tar -C /var/lib -cf /tmp/dkms.tar dkms
-	' build "$(version)" "$kver"
-	cp "$layer/root/tmp/dkms.tar" "$built.new"
+		for kver in "${@:2}"; do
+			dkms uninstall -m floop -v "$1" -k "$kver"
+			tar -C /var/lib -cf "/tmp/dkms-$kver.tar" \
+				dkms/mok.{key,pub} \
+				"dkms/floop/$1"/{source,"$kver"}
+		done
+	' build "$(version)" "${kvers[@]}"
+	cp "$layer/root"/tmp/dkms-*.tar "$BUILD/packages/"
 }
 
 build()
@@ -43,15 +41,14 @@ build()
 	as_root rm -rf "$layer"
 	mkdir -p "$layer"/{root,upper,work}
 	as_root unshare --mount --fork bash -euc "
-		$(declare -p ROOT PROJECT layer debs package built kver)
+		$(declare -p ROOT BUILD PROJECT layer debs package kvers)
 		$(declare -f version enter)
 		enter"
 	as_root rm -rf "$layer"
-	mv "$built.new" "$built"
 }
 
-kver=$(kernels | sort -V | tail -n 1)
-stamp=$(stamp_of kver version enter < "$package")
-[ "$(cat "$built.stamp" 2> /dev/null)" = "$stamp" ] && [ -s "$built" ] && exit 0
-step "packages: DKMS builds the module of the package" build
-printf '%s\n' "$stamp" > "$built.stamp"
+mapfile -t kvers < <(kernels)
+stamp=$(stamp_of kvers version enter < "$package")
+[ "$(cat "$stamp_file" 2> /dev/null)" = "$stamp" ] && exit 0
+step "packages: DKMS builds the package's modules" build
+printf '%s\n' "$stamp" > "$stamp_file"

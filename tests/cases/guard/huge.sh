@@ -4,13 +4,14 @@
 #   one, no chunk of which has more gaps than the fill can look up.
 # modes: side-by-side
 # machines: stable-side-by-side
-# timeout: 900
+# module: debug
 . tests/lib/guard.sh
+load_debug
 programs loopdev pattern
 
 # all_mapped PIECES
 all_mapped() {
-	(wait_until 300 maps "$dev" $(($1 * 4096))) ||
+	(wait_until 60 maps "$dev" $(($1 * 4096))) ||
 		fail "of $(($1 * 4096)) bytes are mapped:" \
 			"$(loop_stat "$dev" mapped_bytes)"
 	is "bytes mapped" "$(loop_stat "$dev" mapped_bytes)" $(($1 * 4096))
@@ -18,8 +19,9 @@ all_mapped() {
 
 # Chunks have 4 MiB, and grow with the image: of one of 1 PiB they have 4 GiB,
 # and all pieces are in the first one. A batch of the fill ends after 32768
-# questions (MAX_LOOKS), and each gap takes one.
-pieces=$((34 << 10))
+# questions (MAX_LOOKS), here after 1000, and each gap takes one.
+window 0 LOOKS
+pieces=2048
 
 on_disk xfs "$(the_disk 1)"
 # Every other block of the file is there.

@@ -1,14 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: With apt, floop-drop-in changes drivers at once where no device is in
-#   use, and at the next boot where one is; /etc/flooptab is attached at that
-#   boot. Removing it brings the kernel's driver back. Both have the initramfs
-#   made anew. What is loaded is the module that DKMS has built. An upgrade and
-#   a downgrade leave a device, its unit and the loaded module alone. Removing
-#   floop detaches a device at its last user's close; with the drop-in, those of
-#   /etc/flooptab. Purged, the packages leave no file.
+#   use, and at the next boot where one is. Removing it brings the kernel's
+#   driver back. Both have the initramfs made anew. What is loaded is the module
+#   that DKMS has built. An upgrade and a downgrade leave a device, its unit and
+#   the loaded module alone. A new kernel, of the next series, gets its module
+#   at its installation; its first boot attaches and mounts what /etc/flooptab
+#   and fstab name, and the shutdown before has left file systems clean.
+#   Removing floop detaches a device at its last user's close; with the drop-in,
+#   those of /etc/flooptab. Purged, the packages leave no file.
 # modes: drop-in
-# machines: stable-drop-in
+# machines: lts-drop-in
 # init: systemd
 # timeout: 600
 # DKMS installs here what it has built before (machine/packages-module.sh):
@@ -18,6 +20,8 @@
 
 conf=/usr/lib/modprobe.d/floop-drop-in.conf
 image=/var/lib/packages.img
+disk=${DISKS%% *}
+host=/srv/host
 
 kver=$(uname -r)
 dkms=/lib/modules/$kver/updates/dkms/floop.ko.xz
@@ -35,6 +39,9 @@ own=(
 	/usr/lib/modules-load.d/floop-drop-in.conf
 )
 
+# The next kernel's files, until it is installed
+away=/var/tmp/away
+
 # files - all names in /boot, /etc and /usr, and the packages' scripts
 files() {
 	find /boot /etc /usr /lib/modules/*/updates /var/lib/dpkg/info \
@@ -43,6 +50,62 @@ files() {
 		-not -path '/var/lib/apt*' -not -path '/var/lib/dpkg/*' \
 		-not -path '/var/lib/systemd*' -not -path "$WORK*" \
 		-not -path $image | sort
+}
+
+other_kernel() {
+	find "$1" -mindepth 1 -maxdepth 1 -printf '%f\n' | grep -vx "$kver"
+}
+
+hide_other_kernel() {
+	local new
+	new=$(other_kernel /lib/modules)
+	mkdir -p $away/{boot,modules}
+	mv /boot/*"-$new" $away/boot/
+	mv "/lib/modules/$new" $away/modules/
+}
+
+# install_other_kernel - as its package does, with the hooks; the next boot is
+# its
+install_other_kernel() {
+	local new
+	new=$(other_kernel $away/modules)
+	mv $away/boot/* /boot/
+	mv $away/modules/* /lib/modules/
+	tar -C /var/lib -xf "$debs/dkms-$new.tar"
+	check "the hooks" env DEB_MAINT_PARAMS=configure run-parts \
+		--exit-on-error --arg="$new" --arg="/boot/vmlinuz-$new" \
+		/etc/kernel/postinst.d
+	check "DKMS has installed the module" \
+		test -e "/lib/modules/$new/updates/dkms/floop.ko.xz"
+	check "load the new kernel" kexec --load "/boot/vmlinuz-$new" \
+		--initrd="/boot/initrd.img-$new" --reuse-cmdline --append=rw
+}
+
+# attach_at_boot - two images of a file system of its own, one by /etc/flooptab
+attach_at_boot() {
+	local name
+	mkfs.xfs -q -f "$disk"
+	mkdir -p $host /srv/data /srv/image
+	mount "$disk" $host
+	for name in data image; do
+		mkfs.ext4 -q -F "$(mkimage 32M "$host/$name.img")"
+	done
+	cat >>/etc/fstab <<-END
+		UUID=$(blkid -s UUID -o value "$disk") $host xfs defaults 0 2
+		/dev/floop/data /srv/data ext4 defaults 0 2
+		$host/image.img /srv/image ext4 loop 0 0
+	END
+	echo "data $host/data.img" >/etc/flooptab
+}
+
+# attached_at_boot - they are mounted, by our driver, and were unmounted before
+attached_at_boot() {
+	is "the unit" "$(systemctl is-active floop@data.service)" active
+	is "mounted by its name" "$(findmnt -n -o SOURCE /srv/data)" \
+		"$(realpath /dev/floop/data)"
+	ours "$(realpath /dev/floop/data)"
+	ours "$(findmnt -n -o SOURCE /srv/image)"
+	clean_boot "${disk#/dev/}"
 }
 
 # The repository's index, for want of dpkg-scanpackages
@@ -149,33 +212,12 @@ goes_on() {
 		"$image"
 }
 
-put_back() {
+undo() {
+	umount -q /srv/data /srv/image || true
 	losetup --detach-all
-	apt purge floop floop-drop-in floop-dkms dkms compiler >/dev/null ||
-		true
-	rm -rf /var/lib/dkms
-	for kver in /lib/modules/*; do
-		mkdir -p "$kver/updates"
-		cp "${MODULE_FILE%/*/*}/${kver##*/}/floop.ko" "$kver/updates/"
-	done
-	depmod
-	rm -f "$image" /etc/flooptab /etc/apt/sources.list.d/floop.list
-	for kind in modprobe modules-load; do
-		mkdir -p /usr/lib/$kind.d
-		cp drop-in/$kind.conf /usr/lib/$kind.d/floop-drop-in.conf
-	done
-	cp cli/60-floop.rules /etc/udev/rules.d/
-	cp cli/floop{-detach,@}.service /usr/lib/systemd/system/
-	cp "$FLOOP" /usr/local/bin/
-	ln -sfn /usr/local/bin/floop /usr/sbin/mount.floop
-	ln -sfn /usr/local/bin/floop \
-		/usr/lib/systemd/system-generators/floop-generator
-	udevadm control --reload
-	systemctl daemon-reload
-	rmmod loop 2>/dev/null || true
-	modprobe loop
+	umount -q "$host" || true
 }
-later put_back
+later undo
 
 case $BOOT in
 1)
@@ -189,7 +231,8 @@ case $BOOT in
 	echo "deb [trusted=yes] file:$WORK/repository ./" \
 		>/etc/apt/sources.list.d/floop.list
 	files >/var/tmp/files-before
-	tar -C /var/lib -xf $debs/dkms.tar
+	hide_other_kernel
+	tar -C /var/lib -xf "$debs/dkms-$kver.tar"
 	older
 	tar -C /var/lib -cf "$WORK/built.tar" dkms
 	index
@@ -256,22 +299,23 @@ case $BOOT in
 	said=$(apt install --no-install-recommends floop floop-drop-in)
 	matches "in use" "$said" "*loop is in use*next boot on*"
 	check "goes on" test ! -e "/sys/block/${device#/dev/}/loop/driver"
-	echo "data $image" >/etc/flooptab
+	attach_at_boot
+	install_other_kernel
 	reboot_machine
 	;;
 2)
-	device=$(realpath /dev/floop/data)
-	ours "$device"
+	matches "another kernel" "$kver" "7.*"
 	by_dkms
-	is "its unit" "$(systemctl show --property=ActiveState --value \
-		floop@data.service)" active
+	attached_at_boot
 	# What the table doesn't name, systemd detaches at the shutdown.
 	other=$(losetup --find --show "$(mkimage 1M "$WORK/other")")
+	umount /srv/data /srv/image
 	check "remove the command" apt remove floop
-	gone $image
+	gone $host/data.img
 	is "another loop device" "$(device_of "$WORK/other")" "$other"
 	losetup --detach "$other"
 	gone "$WORK/other"
+	umount $host
 	rm /etc/flooptab
 	said=$(apt remove floop-drop-in)
 	matches "initramfs" "$said" "*Processing triggers for initramfs-tools*"
@@ -281,10 +325,11 @@ case $BOOT in
 	check "purge" apt purge dkms compiler
 	rm -rf /etc/apt/sources.list.d/floop.list /var/lib/dkms
 	rm -f "${own[@]}"
+	# The new kernel's
+	rm "/boot/initrd.img-$kver" "/var/lib/initramfs-tools/$kver"
 	is "files that are left" \
 		"$(files | comm -13 /var/tmp/files-before -)" ""
 	is "files that are gone" \
 		"$(files | comm -23 /var/tmp/files-before -)" ""
-	rm /var/tmp/files-before
 	;;
 esac
