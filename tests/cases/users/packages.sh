@@ -216,6 +216,8 @@ undo() {
 	umount -q /srv/data /srv/image || true
 	losetup --detach-all
 	umount -q "$host" || true
+	rmmod loop 2>/dev/null || true
+	insert_missing
 }
 later undo
 
@@ -326,7 +328,7 @@ case $BOOT in
 	rm -rf /etc/apt/sources.list.d/floop.list /var/lib/dkms
 	rm -f "${own[@]}"
 	# The new kernel's
-	rm "/boot/initrd.img-$kver" "/var/lib/initramfs-tools/$kver"
+	rm "/boot/initrd.img-$kver"
 	is "files that are left" \
 		"$(files | comm -13 /var/tmp/files-before -)" ""
 	is "files that are gone" \
