@@ -5,7 +5,7 @@
 #   and changes nothing. The module parameter is the default of each attach.
 #   With less free space than leave_free says, nothing is allocated ahead.
 # modes: side-by-side drop-in
-# machines: stable-side-by-side lts-drop-in
+# machines: stable-side-by-side
 . tests/lib/cli.sh
 . tests/lib/guard.sh
 programs loopdev pattern

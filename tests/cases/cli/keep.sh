@@ -5,7 +5,7 @@
 #   does a write of zeroes. With --discard pass, and after the next attach,
 #   discards free blocks. A failing set leaves the setting as it was.
 # modes: side-by-side drop-in
-# machines: stable-side-by-side lts-drop-in
+# machines: stable-side-by-side
 . tests/lib/cli.sh
 . tests/lib/guard.sh
 programs loopdev pattern

@@ -3,7 +3,7 @@
 # shows: floop status names who has a device: device-mapper, swap, a mount that
 #   only another mount namespace has, a container of a pod; and lists users of
 #   partitions with them.
-# machines: stable-side-by-side lts-drop-in
+# machines: stable-side-by-side
 # timeout: 240
 . tests/lib/cli.sh
 . tests/lib/cgroups.sh

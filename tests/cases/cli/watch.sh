@@ -5,7 +5,7 @@
 #   mapped or not. floop top tells mapped I/O from I/O through the file system,
 #   and why it took that way.
 # modes: side-by-side drop-in
-# machines: stable-side-by-side lts-drop-in
+# machines: stable-side-by-side
 # timeout: 240
 . tests/lib/cli.sh
 . tests/lib/guard.sh

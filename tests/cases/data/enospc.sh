@@ -4,6 +4,7 @@
 #   gives ENOSPC to direct writes and to the file system above. What was written
 #   before is intact. Once there is space again, all works.
 # modes: side-by-side
+# machines: stable-side-by-side
 # timeout: 400
 . tests/lib/case.sh
 programs loopdev pattern

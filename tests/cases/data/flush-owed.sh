@@ -4,6 +4,7 @@
 #   write-back, which nobody asked for, fails the device's next flush, even if
 #   the disk works again by then.
 # modes: side-by-side
+# machines: stable-side-by-side
 . tests/lib/case.sh
 programs loopdev pattern
 

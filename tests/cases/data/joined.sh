@@ -5,6 +5,7 @@
 #   between pages that aren't adjacent. A write with FUA stays one by itself. If
 #   the disk fails one of them, the others are still written.
 # modes: side-by-side
+# machines: stable-side-by-side
 . tests/lib/case.sh
 programs loopdev pattern
 

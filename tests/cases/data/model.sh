@@ -3,6 +3,7 @@
 # shows: Random operations on a device agree with a model byte for byte, with
 #   the image direct and buffered, at every sector size.
 # modes: side-by-side
+# machines: stable-side-by-side
 # timeout: 400
 . tests/lib/case.sh
 programs loopdev devfsx

@@ -7,6 +7,7 @@
 #   write is done by itself. A chunk is mapped without the fill. Where nothing
 #   can be mapped, one chunk is enough.
 # modes: side-by-side
+# machines: stable-side-by-side
 # timeout: 400
 # module: debug
 . tests/lib/guard.sh

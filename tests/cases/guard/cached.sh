@@ -5,7 +5,7 @@
 #   looks at the content (LOOP_SET_STATUS, LOOP_SET_BLOCK_SIZE on a disk of
 #   4096-byte sectors), or by readahead through a descriptor that isn't counted.
 # modes: side-by-side
-# machines: stable-side-by-side lts-side-by-side
+# machines: stable-side-by-side
 # timeout: 400
 . tests/lib/guard.sh
 programs loopdev pattern keeper uncounted

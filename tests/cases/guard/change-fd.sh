@@ -4,7 +4,7 @@
 #   lease (uid 1000, root of a user namespace, root without CAP_LEASE) leaves no
 #   lease on the old image: it can be opened for writing, round after round.
 # modes: side-by-side
-# machines: stable-side-by-side lts-side-by-side
+# machines: stable-side-by-side
 # timeout: 400
 . tests/lib/guard.sh
 programs loopdev pattern

@@ -3,7 +3,7 @@
 # shows: An image whose ends are contiguous on the disk, with another file's
 #   blocks between them, is mapped to its own blocks.
 # modes: side-by-side
-# machines: stable-side-by-side lts-side-by-side
+# machines: stable-side-by-side
 . tests/lib/guard.sh
 programs loopdev pattern
 

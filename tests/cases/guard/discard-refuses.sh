@@ -4,7 +4,7 @@
 #   is when the image has become swap of the kernel's, immutable or append-only.
 #   Its blocks stay where they are.
 # modes: side-by-side
-# machines: stable-side-by-side lts-side-by-side
+# machines: stable-side-by-side
 # timeout: 200
 . tests/lib/guard.sh
 programs loopdev pattern

@@ -4,6 +4,7 @@
 #   file system has made the allocation durable. Before that, a FUA write there
 #   would be lost with the power.
 # modes: side-by-side
+# machines: stable-side-by-side
 . tests/lib/guard.sh
 programs loopdev pattern
 

@@ -4,6 +4,7 @@
 #   the fill doesn't call its fsync again and again, and what it can't look up
 #   is no hole.
 # modes: side-by-side
+# machines: stable-side-by-side
 . tests/lib/guard.sh
 programs loopdev pattern
 

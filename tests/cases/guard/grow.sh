@@ -3,6 +3,7 @@
 # shows: An image that grows from 8 MiB to 64 GiB while its device is written to
 #   loses nothing. What is written to its new part is mapped.
 # modes: side-by-side
+# machines: stable-side-by-side
 # cpus: 2
 # module: debug
 . tests/lib/guard.sh

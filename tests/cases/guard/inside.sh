@@ -5,7 +5,7 @@
 #   the image holds the inode's lock for several. It finds a difference and
 #   changes nothing, and the image is mapped again afterwards.
 # modes: side-by-side
-# machines: stable-side-by-side lts-side-by-side
+# machines: stable-side-by-side
 # timeout: 180
 . tests/lib/guard.sh
 programs loopdev pattern uncounted

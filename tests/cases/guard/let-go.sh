@@ -5,6 +5,7 @@
 #   module can be unloaded, even if the caller leaves a worker no CPU. The
 #   caller doesn't wait for other files.
 # modes: side-by-side
+# machines: stable-side-by-side
 # timeout: 300
 . tests/lib/guard.sh
 programs loopdev pattern

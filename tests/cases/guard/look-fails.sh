@@ -4,6 +4,7 @@
 #   them up. When it can again, all of the image is mapped, within the same
 #   epoch.
 # modes: side-by-side
+# machines: stable-side-by-side
 # timeout: 180
 . tests/lib/guard.sh
 programs pattern

@@ -4,7 +4,7 @@
 #   a hole goes through the page cache for a moment. Mapped writes to the same
 #   pages do no harm: no flush fails, and all data is there.
 # modes: side-by-side
-# machines: stable-side-by-side lts-side-by-side
+# machines: stable-side-by-side
 # cpus: 2
 . tests/lib/guard.sh
 programs loopdev pattern onepage

@@ -4,6 +4,7 @@
 #   polls for, holds up neither a change of the image's blocks, nor a discard,
 #   nor the end of mapping.
 # modes: side-by-side
+# machines: stable-side-by-side
 # timeout: 240
 . tests/lib/guard.sh
 programs loopdev pattern other

@@ -3,6 +3,7 @@
 # shows: A user who may not change an image, and tries to change its mode, times
 #   or owner by path, doesn't keep it from being mapped.
 # modes: side-by-side
+# machines: stable-side-by-side
 . tests/lib/guard.sh
 programs loopdev pattern
 

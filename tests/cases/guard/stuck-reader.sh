@@ -5,7 +5,7 @@
 #   driver looks for blocks that are mapped now, and doesn't wait there: the
 #   device can be resized, and mapping turned off.
 # modes: side-by-side
-# machines: stable-side-by-side lts-side-by-side
+# machines: stable-side-by-side
 . tests/lib/guard.sh
 programs loopdev pattern other
 

@@ -6,7 +6,7 @@
 #   Mapping can be turned off, the device detached and used again. Meanwhile the
 #   module can't be unloaded. When the answer comes, all is let go of.
 # modes: side-by-side
-# machines: stable-side-by-side lts-side-by-side
+# machines: stable-side-by-side
 # timeout: 240
 . tests/lib/guard.sh
 programs loopdev pattern other

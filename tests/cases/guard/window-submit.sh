@@ -5,6 +5,7 @@
 #   opener of the image then reads what was written. A process that opens the
 #   image meanwhile and truncates it waits for that write.
 # modes: side-by-side
+# machines: stable-side-by-side
 # cpus: 2
 # module: debug
 # timeout: 120

@@ -4,7 +4,7 @@
 #   holds what its device was given. docs/hosts.md lists which are direct and
 #   which are mapped, on disks of 512 and 4096 bytes.
 # modes: side-by-side drop-in
-# machines: lts-side-by-side stable-drop-in
+# machines: stable-drop-in
 # timeout: 900
 # debug: no
 # coverage: no

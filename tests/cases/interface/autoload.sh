@@ -8,6 +8,7 @@
 #   being unloaded, the other isn't loaded. Where there is no in-tree driver,
 #   floop is loaded at boot.
 # modes: side-by-side drop-in
+# machines: lts-side-by-side stable-drop-in
 # built-in: no
 . tests/lib/modprobe.sh
 

@@ -3,6 +3,7 @@
 # shows: The module's parameters work, it can be unloaded, and nothing is left
 #   of it then.
 # modes: side-by-side drop-in
+# machines: lts-side-by-side stable-drop-in
 . tests/lib/case.sh
 
 unload() {

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: io.max works on a device, and io.cost is refused for it.
 # modes: side-by-side
+# machines: stable-side-by-side
 . tests/lib/cgroups.sh
 programs loopdev pattern
 
