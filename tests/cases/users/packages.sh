@@ -42,10 +42,15 @@ own=(
 # The next kernel's files, until it is installed
 away=/var/tmp/away
 
+# own_away - take them away. DKMS removes a folder that is empty then
+own_away() {
+	rm -f "${own[@]}"
+	rmdir --ignore-fail-on-non-empty /lib/modules/*/updates
+}
+
 # files - all names in /boot, /etc and /usr, and the packages' scripts
 files() {
-	find /boot /etc /usr /lib/modules/*/updates /var/lib/dpkg/info \
-		/var/lib -xdev -mindepth 1 \
+	find /boot /etc /usr /var/lib/dpkg/info /var/lib -xdev -mindepth 1 \
 		-not -name '*.cache' -not -path '/etc/apt*' \
 		-not -path '/var/lib/apt*' -not -path '/var/lib/dpkg/*' \
 		-not -path '/var/lib/systemd*' -not -path "$WORK*" \
@@ -223,7 +228,7 @@ later undo
 
 case $BOOT in
 1)
-	rm -f "${own[@]}"
+	own_away
 	mkimage 16M $image >/dev/null
 	version=$(dpkg-deb -f dist/floop_*.deb Version)
 	new="floop ${version%.0}"
@@ -326,7 +331,7 @@ case $BOOT in
 	check "DKMS has nothing of it" test ! -e /var/lib/dkms/floop
 	check "purge" apt purge dkms compiler
 	rm -rf /etc/apt/sources.list.d/floop.list /var/lib/dkms
-	rm -f "${own[@]}"
+	own_away
 	# The new kernel's
 	rm "/boot/initrd.img-$kver"
 	is "files that are left" \
