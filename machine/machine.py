@@ -64,8 +64,9 @@ TEST_ARGS = (
     "init_on_alloc=0",
     "randomize_kstack_offset=off",
     "hardened_usercopy=off",
-    "psi=0",
 )
+# systemd needs the accounting: without it a portable service doesn't start.
+TEST_ARGS_NO_SYSTEMD = ("psi=0",)
 
 # QEMU does `rep movsb` byte by byte, and counts each as an instruction. Without
 # these two the kernel copies by words: what is cached is read in a fifth of the
@@ -202,6 +203,7 @@ class Machine:
             kernel_args.append(f"tsc_early_khz={tsc_khz()}")
         if self.is_test:
             kernel_args += TEST_ARGS
+            kernel_args += () if args.systemd else TEST_ARGS_NO_SYSTEMD
         if args.kernel == "race":
             # On two emulated CPUs this kernel doesn't survive patching its own
             # code to take the TSC as its clock (7.3.4: an int3 in ktime_get(),
