@@ -186,7 +186,10 @@ int floop_attach(struct floop_device *dev, blk_mode_t mode,
 	read_only = (config->info.lo_flags & LO_FLAGS_READ_ONLY) ||
 		    !(file->f_mode & FMODE_WRITE) || !(mode & BLK_OPEN_WRITE) ||
 		    !file->f_op->write_iter;
+	/* This may read the file, and wait for whoever has its inode's lock. */
+	WRITE_ONCE(dev->attaching, true);
 	err = bind_image(dev, file, config, read_only);
+	WRITE_ONCE(dev->attaching, false);
 	if (err)
 		goto err_unlock;
 	scan = dev->flags & LO_FLAGS_PARTSCAN;

@@ -269,7 +269,9 @@ int floop_device_remove(int number)
 /**
  * floop_device_get_free() - find a device without an image, or add one
  *
- * Doesn't reserve it: the first task to attach it gets it, others get -EBUSY.
+ * Doesn't reserve it: the first task to attach it gets it, others get -EBUSY. A
+ * device that is being attached isn't free: its file's owner may keep whoever
+ * attaches it waiting, and would keep all that ask for a free device waiting.
  *
  * Context: Process context. May sleep; takes the registry's lock.
  * Return: its number; -EINTR, or what floop_device_add() returns.
@@ -284,7 +286,8 @@ int floop_device_get_free(void)
 	if (err)
 		return err;
 	xa_for_each(&devices, number, dev) {
-		if (dev->listed && READ_ONCE(dev->state) == FLOOP_UNBOUND) {
+		if (dev->listed && READ_ONCE(dev->state) == FLOOP_UNBOUND &&
+		    !READ_ONCE(dev->attaching)) {
 			mutex_unlock(&devices_lock);
 			return number;
 		}

@@ -55,6 +55,7 @@ enum floop_state {
  * @name: the name that came with LOOP_SET_STATUS, for LOOP_GET_STATUS
  * @policy_told: the warning that io.latency has no effect is logged
  * @has_sysfs: the loop/ group is there
+ * @attaching: an image is being bound, and may keep us waiting; under @lock
  * @listed: the control node may find the device; under the registry's lock
  */
 struct floop_device {
@@ -78,6 +79,7 @@ struct floop_device {
 	bool user_block_size;
 	bool policy_told;
 	bool has_sysfs;
+	bool attaching;
 	bool listed;
 	char name[LO_NAME_SIZE];
 };
