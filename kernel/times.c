@@ -10,11 +10,8 @@
 #include "image.h"
 #include "times.h"
 
-static void times_work(struct work_struct *work)
+static void update_times(struct floop_image *image)
 {
-	struct floop_image *image = container_of(to_delayed_work(work),
-						 struct floop_image,
-						 times.work);
 	struct super_block *sb = file_inode(image->file)->i_sb;
 	unsigned int memflags;
 
@@ -28,6 +25,12 @@ static void times_work(struct work_struct *work)
 	file_update_time(image->file);
 	memalloc_noio_restore(memflags);
 	sb_end_write(sb);
+}
+
+static void times_work(struct work_struct *work)
+{
+	update_times(container_of(to_delayed_work(work), struct floop_image,
+				  times.work));
 }
 
 /**
@@ -46,12 +49,17 @@ void floop_times_touch(struct floop_image *image)
  * floop_times_sync() - update the image's times
  * @image: the image; no mapped I/O is in flight
  *
+ * The caller may be a work of the queue that times_work() is on, and doesn't
+ * wait for a place in it: as many closes at a time as it has places would wait
+ * for ever.
+ *
  * Context: Process context. Sleeps.
  */
 void floop_times_sync(struct floop_image *image)
 {
-	floop_times_touch(image);
-	flush_delayed_work(&image->times.work);
+	cancel_delayed_work_sync(&image->times.work);
+	if (!image->is_bdev)
+		update_times(image);
 }
 
 /**
