@@ -761,8 +761,9 @@ def pytest_collection_finish(session):
     top = results_folder(session.config)
     session.machines = Machines(session.config)
     ordered = others
-    # The longest first, so that none is left to run alone at the end
-    for needs in sorted(groups, key=lambda n: -len(groups[n])):
+    # The longest first, so that none is left to run alone at the end: users'
+    # systems reboot, and the others' cases take about the same time.
+    for needs in sorted(groups, key=lambda n: (not n.init, -len(groups[n]))):
         items = groups[needs]
         name = f"{len(session.machines.all) + 1}-{needs}"
         machine = Machine(session.config, needs, items, top / name)
