@@ -3,8 +3,8 @@
 # Have DKMS build floop from its package in dist/, for both kernels, in a layer
 # above the guest root, and keep what it has for each in
 # build/packages/dkms-KERNEL.tar. That says "built", so that DKMS installs the
-# module in an emulated machine (tests/lib/packages.sh), where compiling would
-# take many minutes. It is made again when the package or the recipe changes.
+# module in an emulated machine (users/packages), where compiling would take
+# many minutes. It is made again when the package or the recipe changes.
 
 . "$(dirname "$0")/machine.sh"
 locked packages-module

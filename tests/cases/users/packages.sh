@@ -92,8 +92,12 @@ attach_at_boot() {
 	mkfs.xfs -q -f "$disk"
 	mkdir -p $host /srv/data /srv/image
 	mount "$disk" $host
+	mkdir "$WORK/tree"
 	for name in data image; do
-		mkfs.ext4 -q -F "$(mkimage 32M "$host/$name.img")"
+		noise "$WORK/tree/noise" 4
+		sum_of "$WORK/tree/noise" >"$WORK/sum-$name"
+		mkfs.ext4 -q -F -d "$WORK/tree" \
+			"$(mkimage 32M "$host/$name.img")"
 	done
 	cat >>/etc/fstab <<-END
 		UUID=$(blkid -s UUID -o value "$disk") $host xfs defaults 0 2
@@ -105,11 +109,16 @@ attach_at_boot() {
 
 # attached_at_boot - they are mounted, by our driver, and were unmounted before
 attached_at_boot() {
+	local name
 	is "the unit" "$(systemctl is-active floop@data.service)" active
 	is "mounted by its name" "$(findmnt -n -o SOURCE /srv/data)" \
 		"$(realpath /dev/floop/data)"
 	ours "$(realpath /dev/floop/data)"
 	ours "$(findmnt -n -o SOURCE /srv/image)"
+	for name in data image; do
+		is "what is in $name" "$(sum_of /srv/$name/noise)" \
+			"$(<"$WORK/sum-$name")"
+	done
 	clean_boot "${disk#/dev/}"
 }
 
