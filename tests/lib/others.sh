@@ -91,3 +91,27 @@ nothing_lands() {
 	check "$fs: the neighbour has nothing of the image" \
 		pattern check -q -s 7 "$MNT/neighbour" 8M
 }
+
+# hold_inode FILE - hold its inode's lock for ever: FS_IOC_FIEMAP stores to
+# memory that is never provided. queue_chmod then has another wait for it, and
+# whoever comes later, behind that
+hold_inode() {
+	other stuck-fiemap "$1" >"$WORK/said" 2>&1 &
+	holder=$!
+	wait_until 20 waits_in $holder handle_userfault
+}
+
+queue_chmod() {
+	chmod 600 "$1" &
+	changer=$!
+	wait_until 20 waits_in $changer chmod_common
+}
+
+# let_go - of the lock, if it is held; whoever waits for it goes on
+let_go() {
+	[ "${holder-}" ] || return 0
+	kill "$holder"
+	wait "$holder" || true
+	wait "$changer" || fail "${fs-}: the chmod failed"
+	holder=
+}

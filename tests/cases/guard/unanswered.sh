@@ -32,27 +32,14 @@ detach_if_attached() {
 	[ ! -e "/sys/block/${dev#/dev/}/loop/backing_file" ] || detach "$dev"
 }
 
-# let_go - of the lock; whoever waits for it goes on
-let_go() {
-	[ "$holder" ] || return 0
-	kill "$holder"
-	wait "$holder" || true
-	wait "$changer" || fail "$fs: the chmod failed"
-	holder=
-}
-
 # asks_in_vain WHERE - the driver asks because of a write to that offset, and
 # gets no answer; false if it has asked before the lock was held
 asks_in_vain() {
-	other stuck-fiemap "$MNT/image" >"$WORK/said" 2>&1 &
-	holder=$!
-	wait_until 20 waits_in $holder handle_userfault
+	hold_inode "$MNT/image"
 	# Into unwritten blocks: 200 ms later there is something to look for
 	pattern write -d -q -s 2 -o "$1" "$dev" 64k ||
 		fail "$fs: a write to $1 failed"
-	chmod 600 "$MNT/image" &
-	changer=$!
-	wait_until 20 waits_in $changer chmod_common
+	queue_chmod "$MNT/image"
 	for _ in $(seq 20); do
 		! asks || return 0
 		sleep 0.1

@@ -9,33 +9,19 @@
 . tests/lib/guard.sh
 programs loopdev pattern other
 
-# let_go - of the lock; whoever waits for it goes on
-let_go() {
-	[ "$holder" ] || return 0
-	kill "$holder"
-	wait "$holder" || true
-	wait "$changer" || fail "the chmod failed"
-	holder=
-}
-
 # The attach reads the image.
 reads() {
 	waits_in "$attacher" xfs_file_dio_read
 }
 
-holder=
 begin_fs xfs
 later let_go
 written "$MNT/image" 4M 1
 written "$MNT/another" 4M 2
 cp --reflink=always "$MNT/image" "$MNT/clone"
 sync
-other stuck-fiemap "$MNT/image" >"$WORK/said" 2>&1 &
-holder=$!
-wait_until 20 waits_in $holder handle_userfault
-chmod 600 "$MNT/image" &
-changer=$!
-wait_until 20 waits_in $changer chmod_common
+hold_inode "$MNT/image"
+queue_chmod "$MNT/image"
 loopdev attach "$MNT/image" >"$WORK/first" &
 attacher=$!
 wait_until 20 reads
