@@ -30,9 +30,17 @@ is "by-partlabel" "$(realpath $links/by-partlabel/FLOOPPART)" "${dev}p1"
 udev_settle
 check "a file system" udevadm lock --device="${dev}p1" mkfs.ext4 -q -F \
 	-U 0f100b00-0000-4000-8000-000000000002 -L FLOOPLABEL "${dev}p1"
-# udev hears of a write by inotify, which settling doesn't wait for.
 uuid=$links/by-uuid/0f100b00-0000-4000-8000-000000000002
-wait_until 20 test -e "$uuid"
+
+# written_and_linked - udev hears of a write by inotify, which settling doesn't
+# wait for. It may miss one (it did once), but not each of many.
+written_and_linked() {
+	[ -e "$uuid" ] && return
+	: >>"${dev}p1"
+	udev_settle
+	[ -e "$uuid" ]
+}
+wait_until 60 written_and_linked
 is "by-uuid, made later" "$(realpath "$uuid")" "${dev}p1"
 mount_at LABEL=FLOOPLABEL "$WORK/mnt"
 unmount "$WORK/mnt"

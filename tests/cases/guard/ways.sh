@@ -104,8 +104,10 @@ for fs in ext4 xfs; do
 		written "$MNT/small" 48k 4
 		dev=$(attach "$MNT/small")
 		breaks "chattr -e" chattr -e "$MNT/small"
+		wait_mapped "$dev"
 		goes_mapped "without extents" "$dev"
 		breaks "chattr +e" chattr +e "$MNT/small"
+		wait_mapped "$dev"
 		goes_mapped "with extents again" "$dev"
 		check "what it holds" pattern check -d -q -s 4 "$dev" 48k
 		detach "$dev"
