@@ -77,6 +77,11 @@ settings()
 		ExecStart=udevadm trigger --action=add --subsystem-match=block \
 			--subsystem-match=misc
 	END
+	# A busy host makes it slower than systemd waits for a device.
+	mkdir -p "$1/etc/systemd/system.conf.d"
+	printf '%s\n' '[Manager]' DefaultDeviceTimeoutSec=10min \
+		DefaultTimeoutStartSec=10min \
+		> "$1/etc/systemd/system.conf.d/slow.conf"
 	# Nothing here uses these, and each takes a tenth of a second or two of
 	# a boot.
 	for unit in systemd-random-seed.service systemd-binfmt.service \
