@@ -23,6 +23,7 @@
 #include "guard.h"
 #include "hole.h"
 #include "image.h"
+#include "lease.h"
 #include "look.h"
 #include "rules.h"
 
@@ -38,6 +39,9 @@
 /* The delay before holes are looked for that writes have kept unknown. */
 #define UNSURE_FIRST		HZ
 #define UNSURE_LAST		(60 * HZ)
+/* How often to see whether a file still shares blocks. */
+#define UNSHARE_FIRST		(10 * HZ)
+#define UNSHARE_LAST		(600 * HZ)
 /* The delay before the next attempt after the file system has failed. */
 #define BACKOFF_FIRST		HZ
 #define BACKOFF_LAST		(60 * HZ)
@@ -321,6 +325,53 @@ static void look_for_shared(struct batch *batch, sector_t sector)
 }
 
 /*
+ * Is it time to see whether a file that has shared blocks still does? Not while
+ * somebody reads it, who could hold the inode's lock: writes would wait behind
+ * us.
+ */
+static bool is_unshare_due(struct floop_image *image)
+{
+	struct floop_fill *fill = &image->fill;
+
+	return (READ_ONCE(fill->shared) || READ_ONCE(fill->maybe_shared)) &&
+	       !image->read_only && !floop_lease_readers(image) &&
+	       time_after_eq(jiffies, READ_ONCE(fill->unshare_at));
+}
+
+/*
+ * See to that. Nothing of the file is mapped, so no I/O waits for this change.
+ * The next epoch looks all of the image up again. Returns true if the work is
+ * left behind.
+ */
+static bool unshare(struct floop_image *image, struct floop_ask *ask)
+{
+	struct inode *inode = file_inode(image->file);
+	struct floop_look look = { .ask = ask };
+	struct floop_fill *fill = &image->fill;
+	sector_t data;
+
+	WRITE_ONCE(fill->maybe_shared, false);
+	WRITE_ONCE(fill->unshare_at, jiffies + fill->unshare_wait);
+	fill->unshare_wait = min_t(unsigned long, fill->unshare_wait * 2,
+				   UNSHARE_LAST);
+	if (!floop_look_seek(&look, 0, SEEK_DATA, &data) ||
+	    data == FLOOP_NOWHERE)
+		return look.left;
+	fill->unsharing = true;
+	if (floop_guard_change_begin(image))
+		floop_look_unshare(&look,
+				   data >> (inode->i_blkbits - SECTOR_SHIFT));
+	if (look.left)
+		return true;
+	mutex_lock(&image->guard.map.lock);
+	floop_fill_restart(image);
+	mutex_unlock(&image->guard.map.lock);
+	fill->unsharing = false;
+	floop_guard_change_end(image, data, i_blocksize(inode) >> SECTOR_SHIFT);
+	return false;
+}
+
+/*
  * Look up from @sector to @end, a gap of the map. Returns false, with @sector
  * where to go on, if the batch has no more room or an error, or the epoch has
  * ended.
@@ -528,9 +579,9 @@ static void look_again(struct floop_image *image, struct floop_todo *todo)
 
 /*
  * Continue at once, with other work in between; after a delay if the file
- * system has failed or memory is short, or if only unknown holes are left; not
- * at all if everything is looked up, the map is full, or the epoch has ended.
- * The next epoch starts the fill itself.
+ * system has failed or memory is short, or if only unknown holes are left, or a
+ * file that shares blocks; not at all if everything is looked up, the map is
+ * full, or the epoch has ended. The next epoch starts the fill itself.
  */
 static void schedule_next(struct floop_image *image, struct floop_todo *todo,
 			  int err, unsigned long epoch)
@@ -546,6 +597,9 @@ static void schedule_next(struct floop_image *image, struct floop_todo *todo,
 					BACKOFF_FIRST, BACKOFF_LAST);
 	if (err || next_chunk(fill, todo) < todo->chunks)
 		floop_ask_queue(todo->ask, fill->backoff);
+	else if (READ_ONCE(fill->shared) && !image->read_only)
+		floop_ask_queue(todo->ask, is_unshare_due(image) ? 0 :
+				max_t(long, fill->unshare_at - jiffies, HZ));
 	else if (fill->unsure < fill->unsure_end)
 		floop_ask_queue(todo->ask, fill->again);
 	else
@@ -564,10 +618,14 @@ static void fill_work(struct floop_ask *ask)
 	bool left = false;
 	int err = -ENOMEM;
 
-	if (!todo || !floop_guard_in_epoch(&image->guard, epoch))
+	if (!todo)
 		return;
 
 	memflags = memalloc_noio_save();
+	if (is_unshare_due(image) && unshare(image, ask))
+		goto restore;
+	if (!floop_guard_in_epoch(&image->guard, epoch))
+		goto restore;
 	if (READ_ONCE(fill->full)) {
 		make_chunks_durable(image);
 		goto restore;
@@ -685,6 +743,10 @@ int floop_fill_start(struct floop_image *image)
 	fill->near = 0;
 	fill->full = false;
 	fill->shared = false;
+	fill->maybe_shared = false;
+	fill->unshare_at = jiffies;
+	fill->unshare_wait = UNSHARE_FIRST;
+	fill->unsharing = false;
 	fill->backoff = 0;
 	forget_seeks(fill);
 	fill->again = UNSURE_FIRST;
@@ -717,14 +779,16 @@ bool floop_fill_quit(struct floop_image *image)
  *
  * Context: Process context. Sleeps, but not for as long as somebody holds the
  * inode's lock. The caller keeps the module.
+ * Return: true if a change of the fill's own is left behind, whose end nobody
+ * tells the guard.
  */
-void floop_fill_stop(struct floop_image *image)
+bool floop_fill_stop(struct floop_image *image)
 {
 	struct floop_fill *fill = &image->fill;
 	struct floop_todo *todo;
 
 	if (!rcu_access_pointer(fill->todo))
-		return;
+		return false;
 	mutex_lock(&image->guard.map.lock);
 	todo = rcu_replace_pointer(fill->todo, NULL,
 				   lockdep_is_held(&image->guard.map.lock));
@@ -733,6 +797,7 @@ void floop_fill_stop(struct floop_image *image)
 	floop_ask_stop(todo->ask);
 	kvfree_rcu(todo, rcu);
 	floop_holes_stop(image);
+	return fill->unsharing;
 }
 
 /**
@@ -787,6 +852,26 @@ void floop_fill_restart(struct floop_image *image)
 	floop_fill_changed(image);
 	WRITE_ONCE(fill->full, false);
 	WRITE_ONCE(fill->shared, false);
+}
+
+/**
+ * floop_fill_unshare() - see soon whether the file still shares blocks
+ * @image: an image of which xfs claims more than when it was attached, as it
+ *	does when the file has been cloned
+ *
+ * Context: Any, with the guard started. Does nothing if it has been seen to
+ * lately.
+ */
+void floop_fill_unshare(struct floop_image *image)
+{
+	struct floop_fill *fill = &image->fill;
+	struct floop_todo *todo;
+
+	WRITE_ONCE(fill->maybe_shared, true);
+	if (!is_unshare_due(image))
+		return;
+	todo = rcu_dereference_protected(fill->todo, true);
+	floop_ask_queue(todo->ask, 0);
 }
 
 /**

@@ -42,6 +42,10 @@ struct floop_todo {
  * @full: the map has reached its bound (map_memory)
  * @shared: xfs tells of no block of the file, because it shares some with
  *	another file, or has shared some; set in an epoch only
+ * @maybe_shared: outside of an epoch: that may be why it can't begin
+ * @unshare_at: when to see whether it still shares some, in jiffies
+ * @unshare_wait: how long to wait until then the next time, in jiffies
+ * @unsharing: that is under way, a change of ours
  * @backoff: the delay after a failure, in jiffies; 0 after a success
  * @wrote: incremented by each write through the file system, and each change
  * @gap: the start of a range without data, in sectors
@@ -51,14 +55,20 @@ struct floop_todo {
  * @seen: @wrote when these were looked up
  * @unsure: the first sector that may be in a hole that writes kept unknown
  * @unsure_end: the end of the last such hole; 0: there is none
- * @again: the delay before these are looked for; all eight are for the fill's
- *	work only
+ * @again: the delay before these are looked for
+ *
+ * From @unshare_wait on, all but @backoff and @wrote are for the fill's work
+ * only.
  */
 struct floop_fill {
 	struct floop_todo __rcu *todo;
 	sector_t near;
 	bool full;
 	bool shared;
+	bool maybe_shared;
+	unsigned long unshare_at;
+	unsigned long unshare_wait;
+	bool unsharing;
 	unsigned long backoff;
 	unsigned long wrote;
 	sector_t gap;
@@ -73,9 +83,10 @@ struct floop_fill {
 
 int floop_fill_start(struct floop_image *image);
 bool floop_fill_quit(struct floop_image *image);
-void floop_fill_stop(struct floop_image *image);
+bool floop_fill_stop(struct floop_image *image);
 void floop_fill_kick(struct floop_image *image);
 void floop_fill_restart(struct floop_image *image);
+void floop_fill_unshare(struct floop_image *image);
 void floop_fill_changed(struct floop_image *image);
 void floop_fill_discarded(struct floop_image *image, sector_t sector,
 			  sector_t nr);

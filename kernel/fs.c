@@ -212,6 +212,24 @@ unsigned int floop_fs_forbidden_flags(const struct floop_image *image)
 }
 
 /**
+ * floop_fs_claims_more() - does direct I/O to the file have to be aligned more?
+ * @image: the image
+ *
+ * xfs claims whole blocks of a file that has been cloned.
+ *
+ * Context: Process context. May sleep.
+ * Return: true if more than when the image was attached.
+ */
+bool floop_fs_claims_more(struct floop_image *image)
+{
+	struct floop_direct_rules rules;
+
+	floop_direct_learn(image->file, &rules);
+	return rules.claimed > image->rules.claimed ||
+	       rules.mem_mask > image->rules.mem_mask;
+}
+
+/**
  * floop_fs_is_required() - does every I/O to the file need its file system?
  * @image: the image
  *
@@ -232,8 +250,7 @@ bool floop_fs_is_required(struct floop_image *image)
 		return true;
 	/* For example, ext4 journals the data of the file. */
 	floop_direct_learn(image->file, &rules);
-	return !rules.file_can || rules.claimed > image->rules.claimed ||
-	       rules.mem_mask > image->rules.mem_mask;
+	return !rules.file_can || floop_fs_claims_more(image);
 }
 
 /*

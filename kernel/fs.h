@@ -21,6 +21,7 @@ bool floop_fs_flushes_data(const struct file *file);
 bool floop_fs_passes_data_on(const struct floop_image *image);
 bool floop_fs_has_quota(const struct file *file);
 unsigned int floop_fs_forbidden_flags(const struct floop_image *image);
+bool floop_fs_claims_more(struct floop_image *image);
 bool floop_fs_is_required(struct floop_image *image);
 enum floop_unmapped floop_fs_check(struct floop_image *image);
 

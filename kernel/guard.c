@@ -234,8 +234,11 @@ static enum floop_unmapped prepare_epoch(struct floop_image *image)
 	struct floop_guard *guard = &image->guard;
 
 	guard->aops = READ_ONCE(guard->mapping->a_ops);
-	if (floop_fs_is_required(image))
+	if (floop_fs_is_required(image)) {
+		if (guard->exchanges && floop_fs_claims_more(image))
+			floop_fill_unshare(image);
 		return FLOOP_UNMAPPED_FILE;
+	}
 	floop_cache_write_pieces(image);
 	if (!READ_ONCE(guard->wanted))
 		return FLOOP_UNMAPPED_OFF;
@@ -670,7 +673,7 @@ bool floop_guard_quit(struct floop_image *image)
 void floop_guard_stop(struct floop_image *image)
 {
 	struct floop_guard *guard = &image->guard;
-	bool running;
+	bool running, changing;
 
 	spin_lock_irq(&guard->lock);
 	running = guard->state != FLOOP_GUARD_OFF;
@@ -684,7 +687,7 @@ void floop_guard_stop(struct floop_image *image)
 	cancel_delayed_work_sync(&guard->resume_work);
 	cancel_delayed_work_sync(&guard->pages_work);
 	cancel_work_sync(&guard->hold_work);
-	floop_fill_stop(image);
+	changing = floop_fill_stop(image);
 	/* The lease brings no break from here on, but one may have come. */
 	drop_lease(image);
 	floop_window(FLOOP_WINDOW_STOP);
@@ -699,7 +702,7 @@ void floop_guard_stop(struct floop_image *image)
 		flush_work(&guard->drain_work);
 		spin_lock_irq(&guard->lock);
 	}
-	guard->changes--;
+	guard->changes -= 1 + changing;
 	guard_enter(image, FLOOP_GUARD_OFF);
 	guard->why_not = FLOOP_UNMAPPED_OFF;
 	spin_unlock_irq(&guard->lock);

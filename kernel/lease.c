@@ -21,6 +21,7 @@
 #include <linux/hash.h>
 #include <linux/jiffies.h>
 
+#include "ask.h"
 #include "compat.h"
 #include "fs.h"
 #include "guard.h"
@@ -97,7 +98,7 @@ static bool lease_noticed(struct file_lease *lease)
 		guard->probed = true;
 		return true;
 	}
-	if (floop_worker_serves(image))
+	if (floop_worker_serves(image) || floop_ask_serves(image))
 		return true;
 	if (!floop_rule_holds(FLOOP_RULE_NOTICE))
 		return false;
@@ -296,11 +297,12 @@ struct file *floop_lease_open(struct file *file, bool read_only)
 }
 
 /**
- * floop_lease_open_sync() - open an image for the guard's own fsyncs
+ * floop_lease_open_sync() - open an image for what the guard does by itself
  * @file: the file from floop_lease_open()
  *
- * A descriptor reports an error of write-back once. The guard must not consume
- * an error that the device's flushes have to report.
+ * A descriptor reports an error of write-back once. The guard's fsyncs must not
+ * consume an error that the device's flushes have to report. What is done by
+ * this descriptor doesn't change the content, nor the file's times.
  *
  * Context: Process context, with the credentials of the task that attaches. May
  * sleep.
@@ -308,6 +310,10 @@ struct file *floop_lease_open(struct file *file, bool read_only)
  */
 struct file *floop_lease_open_sync(struct file *file)
 {
-	return dentry_open(&file->f_path, O_LARGEFILE | O_RDONLY,
-			   current_cred());
+	struct file *sync = dentry_open(&file->f_path, O_LARGEFILE | O_RDONLY,
+					current_cred());
+
+	if (!IS_ERR(sync))
+		sync->f_mode |= FMODE_NOCMTIME;
+	return sync;
 }

@@ -6,6 +6,7 @@
  */
 #include <linux/fiemap.h>
 #include <linux/fs.h>
+#include <linux/falloc.h>	/* needs fs.h */
 
 #include "ask.h"
 #include "compat.h"
@@ -265,4 +266,36 @@ bool floop_look_realtime(struct floop_look *look)
 		return true;
 	realtime = floop_fs_is_realtime(look->ask->file);
 	return !end_question(look) || realtime;
+}
+
+/**
+ * floop_look_unshare() - have xfs find out whether the file still shares blocks
+ * @look: the look
+ * @block: a block of the file that has data
+ *
+ * A clone sets a flag in both files. With it xfs tells of no block, even when
+ * the other file is long gone. FALLOC_FL_UNSHARE_RANGE copies what is shared of
+ * a range, here of one block. Then xfs looks at all extents, and takes the flag
+ * away if none is shared (xfs_reflink_try_clear_inode_flag()).
+ *
+ * Context: In the look's work, which has begun a change of the image. May
+ * sleep.
+ */
+void floop_look_unshare(struct floop_look *look, sector_t block)
+{
+	struct file *file = look->ask->file;
+	struct inode *inode = look_inode(look);
+	loff_t size = i_blocksize(inode);
+
+	if (!begin_question(look))
+		return;
+	/* As vfs_fallocate(), but without waiting for a thaw. */
+	if (!(READ_ONCE(inode->i_flags) &
+	      (S_IMMUTABLE | S_APPEND | S_SWAPFILE)) &&
+	    sb_start_write_trylock(inode->i_sb)) {
+		file->f_op->fallocate(file, FALLOC_FL_UNSHARE_RANGE |
+				      FALLOC_FL_KEEP_SIZE, block * size, size);
+		sb_end_write(inode->i_sb);
+	}
+	end_question(look);
 }

@@ -52,7 +52,7 @@ pub fn shared(
     }
 }
 
-/// Nothing of a file is mapped that has ever shared a block.
+/// Nothing of a file is mapped that shares a block.
 fn has_mapped_blocks(attachment: &Attachment) -> bool {
     attachment.mapping.as_ref().is_some_and(|mapping| mapping.bytes > 0)
 }
