@@ -52,12 +52,17 @@ demo: setup-host
 	@scripts/together.sh cli $(if $(NATIVE),,setup-machine)
 	demo/demo.sh $(if $(NATIVE),--native)
 
-## test: every test, on both kernels, in both modes; ARGS="..." is for pytest
+## test: the tests, on both kernels, in both modes; ARGS="..." is for pytest
 .PHONY: test
 test: setup-host
 	@scripts/together.sh "cli pages" "setup packages-roots" packages
-	@machine/packages-module.sh
+	$(if $(LONG),@machine/packages-module.sh)
 	@$(VENV)/pytest tests $(ARGS)
+
+## test-long: with those that take minutes, as LONG=1 make test
+.PHONY: test-long
+test-long:
+	@$(MAKE) --no-print-directory test LONG=1
 
 ## packages: make the Debian packages and the RPMs, in dist/
 .PHONY: packages
@@ -66,7 +71,7 @@ packages: setup-host
 
 .PHONY: packages-roots
 packages-roots: setup-host
-	@machine/packages-roots.sh
+	@machine/packages-roots.sh $(if $(LONG),,trixie)
 
 # The module as DKMS builds it from the package, for the test machine
 .PHONY: packages-module
@@ -75,6 +80,7 @@ packages-module: packages packages-roots
 
 ## test-packages: the tests of the packages only
 .PHONY: test-packages
+test-packages: export LONG := 1
 test-packages: cli setup packages packages-roots packages-module
 	@$(VENV)/pytest tests/packages tests/packages/twice.py \
 		tests/cases/users/packages.sh $(ARGS)

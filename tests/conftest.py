@@ -34,6 +34,9 @@ header comments say what it needs:
   # built-in: no                               not on the kernel with the loop
                                                driver built in: the case loads
                                                or unloads that driver
+  # long: yes                                  takes minutes, and shows little
+                                               that others don't: only with
+                                               LONG, or when it is named
 
 All cases with the same needs share one machine per kernel and mode, which runs
 them in sequence (tests/guest/run.py). A machine that dies takes down the case
@@ -86,6 +89,7 @@ HEADERS = {
     "built-in": "also",
     "init": "",
     "module": "",
+    "long": "no",
 }
 KERNELS = ("lts", "stable")
 # Kernels that are others' for the cases
@@ -202,6 +206,10 @@ def read_headers(path):
             )
     if found["init"] not in ("", "systemd"):
         raise BadHeader(f"{path}: init: {found['init']!r} is not systemd")
+    if found["long"] not in ("yes", "no"):
+        raise BadHeader(
+            f"{path}: long: {found['long']!r} is neither yes nor no"
+        )
     if found["module"] not in ("", "debug"):
         raise BadHeader(f"{path}: module: {found['module']!r} is not debug")
     if found["disks"] == "none":
@@ -255,6 +263,14 @@ class Needs:
         return [*command, "--"]
 
 
+def is_short(session, path):
+    """Is what takes long left out, if it is there?"""
+    option = session.config.option
+    other_kernel = set(option.kernel or ()) - set(KERNELS)
+    special = option.everywhere or option.debug_kernel or other_kernel
+    return not (special or os.environ.get("LONG") or session.isinitpath(path))
+
+
 def pytest_collect_file(file_path, parent):
     if (
         file_path.suffix not in (".sh", ".py")
@@ -280,6 +296,8 @@ class CaseFile(pytest.File):
             headers = read_headers(self.path)
         except BadHeader as e:
             raise self.CollectError(str(e)) from None
+        if headers["long"] == "yes" and is_short(self.session, self.path):
+            return
         for kernel, mode in self.matrix(headers):
             machine = (
                 headers[name] for name in ("cpus", "memory", "disks", "init")
@@ -786,6 +804,19 @@ def pytest_collection_finish(session):
 @pytest.hookimpl(trylast=True)  # after the terminal's
 def pytest_configure(config):
     config.waiting = Waiting(config)
+    config.addinivalue_line(
+        "markers", "long: takes minutes; only with LONG, or when it is named"
+    )
+
+
+def pytest_collection_modifyitems(session, config, items):
+    left_out = [
+        item
+        for item in items
+        if item.get_closest_marker("long") and is_short(session, item.path)
+    ]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -302,6 +302,32 @@ def test_machines_and_options(project):
     assert plan["mode"] == "drop-in"
 
 
+def test_what_takes_long(project, monkeypatch):
+    """Only with LONG, on all machines, or by its name."""
+    project.case("short.sh", "true")
+    project.case(
+        "slow.sh",
+        "true",
+        "# shows: slow\n# machines: lts-drop-in\n# long: yes\n",
+    )
+    (project.path / "tests/test_slow.py").write_text(
+        "import pytest\n\n\n@pytest.mark.long\ndef test_it():\n    pass\n"
+    )
+
+    def names(*args, **where):
+        found = outcomes(project.run(*args, **where))
+        return {n.partition("[")[0] for n in found if "machine" not in n}
+
+    every = {"short", "slow", "test_it"}
+    assert names() == {"short"}
+    assert names("--kernel", "lts") == {"short"}
+    assert names("--everywhere") == every
+    assert names(tests="tests/cases/group/slow.sh") == {"slow"}
+    assert names(tests="tests/test_slow.py") == {"test_it"}
+    monkeypatch.setenv("LONG", "1")
+    assert names() == every
+
+
 def test_a_system_with_systemd_is_a_machine_of_its_own(project):
     project.case("a.sh", "true")
     project.case(

@@ -167,6 +167,7 @@ def drop_in(system, kernel):
     system.run(f"update-initramfs -d -k {kernel}; rm {few}")
 
 
+@pytest.mark.long
 def test_on_debian_13(trixie):
     """Install, a kernel's upgrade, unknown kernels, downgrade, purge."""
     before = trixie.files()
@@ -360,6 +361,7 @@ def test_in_a_container(trixie):
     assert trixie.files() == before
 
 
+@pytest.mark.long
 def test_on_debian_12(bookworm):
     """Install, an unknown kernel, the drop-in in an initramfs, purge. The root
     for Debian 13 lacks what makes an initramfs.

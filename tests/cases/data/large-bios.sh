@@ -5,6 +5,7 @@
 #   So are six of 832 MiB in one submission, more than 4 GiB together, through
 #   the file. The image is on ext4 on stable, on xfs on lts.
 # modes: side-by-side
+# machines: stable-side-by-side
 # disks: nvme:12G
 # memory: 6G
 # timeout: 600

@@ -6,7 +6,7 @@
 #   descriptor waits for the mapped write in flight; then others get none of
 #   what the device is given.
 # modes: side-by-side
-# machines: stable-side-by-side lts-side-by-side
+# machines: stable-side-by-side
 # cpus: 2
 # timeout: 400
 . tests/lib/guard.sh

@@ -6,6 +6,7 @@
 # modes: side-by-side drop-in
 # machines: stable-drop-in
 # timeout: 900
+# long: yes
 # debug: no
 . tests/lib/hosts.sh
 

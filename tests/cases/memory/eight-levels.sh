@@ -9,6 +9,7 @@
 # memory: 512M
 # disks: nvme:4G
 # timeout: 400
+# long: yes
 . tests/lib/case.sh
 programs loopdev pattern hog
 

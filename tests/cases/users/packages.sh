@@ -13,6 +13,7 @@
 # machines: lts-drop-in
 # init: systemd
 # timeout: 600
+# long: yes
 # DKMS installs here what it has built before (machine/packages-module.sh):
 # compiling would take the emulated machine many minutes, and is in
 # tests/packages.
