@@ -70,7 +70,7 @@ struct floop_ask *floop_ask_alloc(struct floop_image *image, floop_ask_fn *run)
 	INIT_DELAYED_WORK(&ask->work, ask_work);
 	ask->run = run;
 	ask->image = image;
-	ask->file = get_file(image->sync_file ?: image->file);
+	ask->file = get_file(image->file);
 	spin_lock_init(&ask->lock);
 	init_waitqueue_head(&ask->ended);
 	return ask;
@@ -86,6 +86,18 @@ struct floop_ask *floop_ask_alloc(struct floop_image *image, floop_ask_fn *run)
 void floop_ask_queue(struct floop_ask *ask, unsigned long delay)
 {
 	floop_queue(ask_wq, &ask->work, delay);
+}
+
+/**
+ * floop_ask_hasten() - queue work, or bring it forward
+ * @ask: the work
+ * @delay: in jiffies, even if it is pending with a longer one
+ *
+ * Context: Any, interrupts included.
+ */
+void floop_ask_hasten(struct floop_ask *ask, unsigned long delay)
+{
+	mod_delayed_work(ask_wq, &ask->work, delay);
 }
 
 /**
@@ -127,7 +139,7 @@ void floop_ask_stop(struct floop_ask *ask)
 					    ask->lock, PATIENCE);
 		left = ask->running && ask->asking;
 	}
-	WRITE_ONCE(ask->left, left);
+	ask->left = left;
 	if (left)
 		__module_get(THIS_MODULE);
 	spin_unlock_irq(&ask->lock);
@@ -136,24 +148,6 @@ void floop_ask_stop(struct floop_ask *ask)
 	/* It has ended, but not returned yet. */
 	cancel_delayed_work_sync(&ask->work);
 	free_ask(ask);
-}
-
-/**
- * floop_ask_serves() - is the current task work that asks about an image?
- * @image: the image
- *
- * Context: Any.
- * Return: true if it is, and if it isn't left behind.
- */
-bool floop_ask_serves(const struct floop_image *image)
-{
-	struct work_struct *work = current_work();
-	struct floop_ask *ask;
-
-	if (!work || work->func != ask_work)
-		return false;
-	ask = container_of(to_delayed_work(work), struct floop_ask, work);
-	return !READ_ONCE(ask->left) && ask->image == image;
 }
 
 /**

@@ -25,7 +25,7 @@ typedef void floop_ask_fn(struct floop_ask *ask);
  * @work: calls @run
  * @run: the work
  * @image: the image; gone when the work is left behind
- * @file: its file, by the descriptor for fsyncs; our reference
+ * @file: its file; our reference
  * @rcu: frees it
  * @lock: @running, @asking, @stopped, @left
  * @running: in @run
@@ -54,9 +54,9 @@ void floop_ask_exit(void);
 struct floop_ask *floop_ask_alloc(struct floop_image *image,
 				  floop_ask_fn *run);
 void floop_ask_queue(struct floop_ask *ask, unsigned long delay);
+void floop_ask_hasten(struct floop_ask *ask, unsigned long delay);
 bool floop_ask_quit(struct floop_ask *ask);
 void floop_ask_stop(struct floop_ask *ask);
-bool floop_ask_serves(const struct floop_image *image);
 bool floop_ask_begin(struct floop_ask *ask);
 bool floop_ask_end(struct floop_ask *ask);
 

@@ -339,16 +339,18 @@ static bool is_unshare_due(struct floop_image *image)
 }
 
 /*
- * See to that. Nothing of the file is mapped, so no I/O waits for this change.
- * The next epoch looks all of the image up again. Returns true if the work is
- * left behind.
+ * See to that. Nothing of the file is mapped, so no mapped I/O waits for this
+ * change. The next epoch looks all of the image up again if there is something
+ * to be found. Returns true if the work is left behind.
  */
 static bool unshare(struct floop_image *image, struct floop_ask *ask)
 {
 	struct inode *inode = file_inode(image->file);
+	unsigned int shift = inode->i_blkbits - SECTOR_SHIFT;
 	struct floop_look look = { .ask = ask };
 	struct floop_fill *fill = &image->fill;
-	sector_t data;
+	sector_t data, disk;
+	bool found;
 
 	WRITE_ONCE(fill->maybe_shared, false);
 	WRITE_ONCE(fill->unshare_at, jiffies + fill->unshare_wait);
@@ -357,17 +359,20 @@ static bool unshare(struct floop_image *image, struct floop_ask *ask)
 	if (!floop_look_seek(&look, 0, SEEK_DATA, &data) ||
 	    data == FLOOP_NOWHERE)
 		return look.left;
-	fill->unsharing = true;
+	WRITE_ONCE(fill->unsharing, floop_rule_holds(FLOOP_RULE_CHANGES));
 	if (floop_guard_change_begin(image))
-		floop_look_unshare(&look,
-				   data >> (inode->i_blkbits - SECTOR_SHIFT));
+		floop_look_unshare(&look, image->sync_file);
+	found = floop_look_block(&look, data >> shift, &disk);
 	if (look.left)
 		return true;
-	mutex_lock(&image->guard.map.lock);
-	floop_fill_restart(image);
-	mutex_unlock(&image->guard.map.lock);
-	fill->unsharing = false;
-	floop_guard_change_end(image, data, i_blocksize(inode) >> SECTOR_SHIFT);
+	if (found) {
+		fill->unshare_wait = UNSHARE_FIRST;
+		mutex_lock(&image->guard.map.lock);
+		floop_fill_restart(image);
+		mutex_unlock(&image->guard.map.lock);
+	}
+	WRITE_ONCE(fill->unsharing, false);
+	floop_guard_change_end(image, data, 1);
 	return false;
 }
 
@@ -587,6 +592,7 @@ static void schedule_next(struct floop_image *image, struct floop_todo *todo,
 			  int err, unsigned long epoch)
 {
 	struct floop_fill *fill = &image->fill;
+	unsigned long later = MAX_JIFFY_OFFSET;
 
 	if (err == -ENOSPC || !floop_guard_in_epoch(&image->guard, epoch))
 		return;
@@ -595,15 +601,22 @@ static void schedule_next(struct floop_image *image, struct floop_todo *todo,
 	else
 		fill->backoff = clamp_t(unsigned long, fill->backoff * 2,
 					BACKOFF_FIRST, BACKOFF_LAST);
-	if (err || next_chunk(fill, todo) < todo->chunks)
+	if (err || next_chunk(fill, todo) < todo->chunks) {
 		floop_ask_queue(todo->ask, fill->backoff);
-	else if (READ_ONCE(fill->shared) && !image->read_only)
-		floop_ask_queue(todo->ask, is_unshare_due(image) ? 0 :
-				max_t(long, fill->unshare_at - jiffies, HZ));
-	else if (fill->unsure < fill->unsure_end)
-		floop_ask_queue(todo->ask, fill->again);
-	else
+		return;
+	}
+	if (fill->unsure >= fill->unsure_end)
 		fill->again = UNSURE_FIRST;
+	else
+		later = fill->again;
+	if (READ_ONCE(fill->shared) && !image->read_only)
+		later = min(later, is_unshare_due(image) ? 0 :
+			    max_t(long, fill->unshare_at - jiffies, HZ));
+	if (later == MAX_JIFFY_OFFSET)
+		return;
+	/* Before it is queued: a write brings it forward. */
+	WRITE_ONCE(fill->late, true);
+	floop_ask_queue(todo->ask, later);
 }
 
 static void fill_work(struct floop_ask *ask)
@@ -621,11 +634,13 @@ static void fill_work(struct floop_ask *ask)
 	if (!todo)
 		return;
 
+	WRITE_ONCE(fill->late, false);
 	memflags = memalloc_noio_save();
 	if (is_unshare_due(image) && unshare(image, ask))
 		goto restore;
 	if (!floop_guard_in_epoch(&image->guard, epoch))
 		goto restore;
+	WRITE_ONCE(fill->maybe_shared, false);
 	if (READ_ONCE(fill->full)) {
 		make_chunks_durable(image);
 		goto restore;
@@ -743,6 +758,7 @@ int floop_fill_start(struct floop_image *image)
 	fill->near = 0;
 	fill->full = false;
 	fill->shared = false;
+	fill->late = false;
 	fill->maybe_shared = false;
 	fill->unshare_at = jiffies;
 	fill->unshare_wait = UNSHARE_FIRST;
@@ -852,6 +868,26 @@ void floop_fill_restart(struct floop_image *image)
 	floop_fill_changed(image);
 	WRITE_ONCE(fill->full, false);
 	WRITE_ONCE(fill->shared, false);
+}
+
+/**
+ * floop_fill_serves() - is this the fill, in a change of its own?
+ * @image: the image
+ *
+ * Context: Any.
+ * Return: true if it is, and isn't left behind.
+ */
+bool floop_fill_serves(struct floop_image *image)
+{
+	struct floop_todo *todo;
+	bool serves;
+
+	rcu_read_lock();
+	todo = rcu_dereference(image->fill.todo);
+	serves = todo && READ_ONCE(image->fill.unsharing) &&
+		 current_work() == &todo->ask->work.work;
+	rcu_read_unlock();
+	return serves;
 }
 
 /**
@@ -989,6 +1025,7 @@ void floop_fill_wrote(struct floop_image *image, sector_t sector, sector_t nr)
 {
 	struct floop_fill *fill = &image->fill;
 	struct floop_todo *todo;
+	unsigned long delay;
 
 	rcu_read_lock();
 	todo = rcu_dereference(fill->todo);
@@ -1002,10 +1039,13 @@ void floop_fill_wrote(struct floop_image *image, sector_t sector, sector_t nr)
 		/* Before the mark: the fill that clears it sees the count. */
 		smp_wmb();
 		mark_chunks(todo, sector, nr);
-		if (!delayed_work_pending(&todo->ask->work))
-			floop_ask_queue(todo->ask,
-					max(WROTE_LINGERS,
-					    READ_ONCE(fill->backoff)));
+		/* Before the look at the work, which clears that first. */
+		smp_mb();
+		delay = max(WROTE_LINGERS, READ_ONCE(fill->backoff));
+		if (xchg(&fill->late, false))
+			floop_ask_hasten(todo->ask, delay);
+		else if (!delayed_work_pending(&todo->ask->work))
+			floop_ask_queue(todo->ask, delay);
 	}
 	rcu_read_unlock();
 }

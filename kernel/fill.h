@@ -42,6 +42,7 @@ struct floop_todo {
  * @full: the map has reached its bound (map_memory)
  * @shared: xfs tells of no block of the file, because it shares some with
  *	another file, or has shared some; set in an epoch only
+ * @late: the work is queued for nothing urgent
  * @maybe_shared: outside of an epoch: that may be why it can't begin
  * @unshare_at: when to see whether it still shares some, in jiffies
  * @unshare_wait: how long to wait until then the next time, in jiffies
@@ -65,6 +66,7 @@ struct floop_fill {
 	sector_t near;
 	bool full;
 	bool shared;
+	bool late;
 	bool maybe_shared;
 	unsigned long unshare_at;
 	unsigned long unshare_wait;
@@ -87,6 +89,7 @@ bool floop_fill_stop(struct floop_image *image);
 void floop_fill_kick(struct floop_image *image);
 void floop_fill_restart(struct floop_image *image);
 void floop_fill_unshare(struct floop_image *image);
+bool floop_fill_serves(struct floop_image *image);
 void floop_fill_changed(struct floop_image *image);
 void floop_fill_discarded(struct floop_image *image, sector_t sector,
 			  sector_t nr);

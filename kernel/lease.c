@@ -21,8 +21,8 @@
 #include <linux/hash.h>
 #include <linux/jiffies.h>
 
-#include "ask.h"
 #include "compat.h"
+#include "fill.h"
 #include "fs.h"
 #include "guard.h"
 #include "image.h"
@@ -98,7 +98,7 @@ static bool lease_noticed(struct file_lease *lease)
 		guard->probed = true;
 		return true;
 	}
-	if (floop_worker_serves(image) || floop_ask_serves(image))
+	if (floop_worker_serves(image) || floop_fill_serves(image))
 		return true;
 	if (!floop_rule_holds(FLOOP_RULE_NOTICE))
 		return false;

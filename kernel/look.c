@@ -5,8 +5,10 @@
  * guesses. SEEK_DATA and SEEK_HOLE tell data from what was never written.
  */
 #include <linux/fiemap.h>
+#include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/falloc.h>	/* needs fs.h */
+#include <linux/pagemap.h>
 
 #include "ask.h"
 #include "compat.h"
@@ -14,6 +16,7 @@
 #include "image.h"
 #include "lease.h"
 #include "look.h"
+#include "rules.h"
 
 /* 4 MiB, in sectors: a range without data is as large at first. */
 #define EMPTY_SECTORS	BIT(13)
@@ -269,33 +272,48 @@ bool floop_look_realtime(struct floop_look *look)
 }
 
 /**
- * floop_look_unshare() - have xfs find out whether the file still shares blocks
+ * floop_look_unshare() - have xfs see whether the file still shares blocks
  * @look: the look
- * @block: a block of the file that has data
+ * @file: another descriptor of the file, which leaves its times alone
  *
  * A clone sets a flag in both files. With it xfs tells of no block, even when
  * the other file is long gone. FALLOC_FL_UNSHARE_RANGE copies what is shared of
- * a range, here of one block. Then xfs looks at all extents, and takes the flag
- * away if none is shared (xfs_reflink_try_clear_inode_flag()).
+ * a range. Then it looks at all extents of the file, and takes the flag away if
+ * none is shared (xfs_reflink_try_clear_inode_flag()). Here the range is empty,
+ * and behind the end of any file, so nothing is copied; xfs says -EINVAL when
+ * it is to allocate the range (xfs_alloc_file_space()). It doesn't look if the
+ * inode has had dirty pages since its last write-back.
+ *
+ * Whoever comes later waits for the inode's lock behind us. So don't wait for
+ * somebody who has it: a clone in progress, or a reader for as long as they
+ * like.
  *
  * Context: In the look's work, which has begun a change of the image. May
  * sleep.
  */
-void floop_look_unshare(struct floop_look *look, sector_t block)
+void floop_look_unshare(struct floop_look *look, struct file *file)
 {
-	struct file *file = look->ask->file;
 	struct inode *inode = look_inode(look);
-	loff_t size = i_blocksize(inode);
 
+	get_file(file);
 	if (!begin_question(look))
-		return;
+		goto put;
+	write_inode_now(inode, 1);
+	if (!inode_trylock(inode))
+		goto end;
+	inode_unlock(inode);
+	floop_window(FLOOP_WINDOW_UNSHARE);
 	/* As vfs_fallocate(), but without waiting for a thaw. */
 	if (!(READ_ONCE(inode->i_flags) &
 	      (S_IMMUTABLE | S_APPEND | S_SWAPFILE)) &&
 	    sb_start_write_trylock(inode->i_sb)) {
 		file->f_op->fallocate(file, FALLOC_FL_UNSHARE_RANGE |
-				      FALLOC_FL_KEEP_SIZE, block * size, size);
+				      FALLOC_FL_KEEP_SIZE,
+				      inode->i_sb->s_maxbytes, 0);
 		sb_end_write(inode->i_sb);
 	}
+end:
 	end_question(look);
+put:
+	fput(file);
 }

@@ -70,6 +70,8 @@ enum floop_rule {
  *	CONFIG_EXPORTFS_BLOCK_OPS
  * @FLOOP_WINDOW_MERGE: no wait: there is no memory to merge writes
  * @FLOOP_WINDOW_LOOKS: no wait: a batch of the fill asks a thousand questions
+ * @FLOOP_WINDOW_UNSHARE: xfs is about to see whether the file shares blocks;
+ *	the inode's lock was free just now
  */
 enum floop_window {
 	FLOOP_WINDOW_RESUME,
@@ -89,6 +91,7 @@ enum floop_window {
 	FLOOP_WINDOW_LAYOUTS,
 	FLOOP_WINDOW_MERGE,
 	FLOOP_WINDOW_LOOKS,
+	FLOOP_WINDOW_UNSHARE,
 };
 
 #ifdef FLOOP_DEBUG

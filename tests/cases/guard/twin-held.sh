@@ -1,14 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: The owner of a cloned image holds its inode's lock while the driver has
-#   xfs look whether the image still shares blocks. Mapping can be turned off
-#   and on, and the device detached. When the lock is let go of, the image is
-#   mapped as any other. While somebody reads the image the driver doesn't ask:
-#   writes to the device would wait behind it.
+# shows: The owner of a cloned image holds its inode's lock, for ever. The
+#   driver doesn't wait for it to have xfs look whether the image shares blocks:
+#   the device's writes would wait behind it. Where it has just begun to,
+#   mapping can be turned off and on nevertheless, and the device detached. When
+#   the lock is let go of, the image is mapped as any other. While somebody
+#   reads the image the driver doesn't ask.
 # modes: side-by-side
 # machines: stable-side-by-side
+# module: debug
 # timeout: 300
 . tests/lib/guard.sh
+load_debug
 programs loopdev pattern other
 
 # The driver waits for the inode's lock
@@ -16,15 +19,27 @@ looks() {
 	grep -q floop_look_unshare /proc/[0-9]*/stack 2>/dev/null
 }
 
-# looks_in_vain - it does, and so does a chmod
+mapping() {
+	timeout 60 bash -c "echo $1 >/sys/block/${dev#/dev/}/loop/mapping"
+}
+
+# looks_in_vain - it does: somebody has taken the lock since it was seen free
 looks_in_vain() {
+	window 60000 UNSHARE
+	mapping 0
+	mapping 1
+	wait_until 30 in_window UNSHARE
 	hold_inode "$MNT/image"
-	wait_until 60 looks
+	window 0
+	wait_until 20 looks
 	queue_chmod "$MNT/image"
 }
 
-mapping() {
-	timeout 60 bash -c "echo $1 >/sys/block/${dev#/dev/}/loop/mapping"
+# on_its_own - all of the image is mapped, soon
+on_its_own() {
+	(wait_until 100 maps "$dev" $((8 << 20))) || true
+	wait_mapped "$dev"
+	goes_mapped "$1" "$dev"
 }
 
 holder=
@@ -32,8 +47,19 @@ later let_go
 begin_fs xfs
 written "$MNT/image" 8M 1
 cp --reflink=always "$MNT/image" "$MNT/twin"
+hold_inode "$MNT/image"
 dev=$(attach "$MNT/image")
 wait_until 20 mapped "$dev"
+for second in 1 2 3; do
+	check "second $second: a write" \
+		timeout 60 dd if=/dev/zero of="$dev" bs=4k count=1 seek=1024 \
+		oflag=direct status=none
+	! looks || fail "the driver waits for the lock"
+	sleep 1
+done
+queue_chmod "$MNT/image"
+let_go
+
 looks_in_vain
 check "mapping off" mapping 0
 check "and on" mapping 1
@@ -41,7 +67,6 @@ looks || fail "the driver has been answered"
 let_go
 wait_until 20 mapped "$dev"
 
-# A reader
 exec 9<"$MNT/image"
 rm "$MNT/twin"
 sync
@@ -50,21 +75,18 @@ sleep 3
 is "what is mapped while somebody reads" \
 	"$(loop_stat "$dev" mapped_bytes)" 0
 exec 9<&-
-(wait_until 100 maps "$dev" $((8 << 20))) || true
-wait_mapped "$dev"
-goes_mapped "when they have gone" "$dev"
+on_its_own "when they have gone"
 
 cp --reflink=always "$MNT/image" "$MNT/twin"
 looks_in_vain
 check "a detach" timeout 60 losetup -d "$dev"
+wait_until 60 test ! -e "/sys/block/${dev#/dev/}/loop/backing_file"
 looks || fail "the driver has been answered"
 let_go
-wait_until 20 test ! -e "/sys/block/${dev#/dev/}/loop/backing_file"
 dev=$(attach "$MNT/image")
 rm "$MNT/twin"
 sync
-(wait_until 100 maps "$dev" $((8 << 20))) || true
-wait_mapped "$dev"
-check "what it has" pattern check -d -q -s 1 "$dev" 8M
+on_its_own "attached again"
+check "what it has" pattern check -d -q -s 1 "$dev" 4M
 detach "$dev"
 end_fs
