@@ -1042,7 +1042,7 @@ void floop_fill_wrote(struct floop_image *image, sector_t sector, sector_t nr)
 		/* Before the look at the work, which clears that first. */
 		smp_mb();
 		delay = max(WROTE_LINGERS, READ_ONCE(fill->backoff));
-		if (xchg(&fill->late, false))
+		if (READ_ONCE(fill->late) && xchg(&fill->late, false))
 			floop_ask_hasten(todo->ask, delay);
 		else if (!delayed_work_pending(&todo->ask->work))
 			floop_ask_queue(todo->ask, delay);
