@@ -338,42 +338,58 @@ static bool is_unshare_due(struct floop_image *image)
 	       time_after_eq(jiffies, READ_ONCE(fill->unshare_at));
 }
 
-/*
- * See to that. Nothing of the file is mapped, so no mapped I/O waits for this
- * change. The next epoch looks all of the image up again if there is something
- * to be found. Returns true if the work is left behind.
- */
-static bool unshare(struct floop_image *image, struct floop_ask *ask)
+/* In jiffies. Readers may go at any time. */
+static unsigned long until_unshare(struct floop_image *image)
 {
-	struct inode *inode = file_inode(image->file);
-	unsigned int shift = inode->i_blkbits - SECTOR_SHIFT;
-	struct floop_look look = { .ask = ask };
+	if (is_unshare_due(image))
+		return 0;
+	return max_t(long, image->fill.unshare_at - jiffies, UNSHARE_FIRST);
+}
+
+/*
+ * Have xfs see whether the file still shares blocks. Nothing of it is mapped,
+ * so no mapped I/O waits for this change. The next epoch finds out. Returns
+ * true if the work is left behind.
+ */
+static bool unshare(struct floop_image *image, struct floop_todo *todo)
+{
+	struct floop_look look = { .ask = todo->ask };
 	struct floop_fill *fill = &image->fill;
-	sector_t data, disk;
-	bool found;
+	bool asked = false;
 
 	WRITE_ONCE(fill->maybe_shared, false);
 	WRITE_ONCE(fill->unshare_at, jiffies + fill->unshare_wait);
-	fill->unshare_wait = min_t(unsigned long, fill->unshare_wait * 2,
-				   UNSHARE_LAST);
-	if (!floop_look_seek(&look, 0, SEEK_DATA, &data) ||
-	    data == FLOOP_NOWHERE)
-		return look.left;
 	WRITE_ONCE(fill->unsharing, floop_rule_holds(FLOOP_RULE_CHANGES));
 	if (floop_guard_change_begin(image))
-		floop_look_unshare(&look, image->sync_file);
-	found = floop_look_block(&look, data >> shift, &disk);
+		asked = floop_look_unshare(&look, image->sync_file);
 	if (look.left)
 		return true;
-	if (found) {
-		fill->unshare_wait = UNSHARE_FIRST;
-		mutex_lock(&image->guard.map.lock);
-		floop_fill_restart(image);
-		mutex_unlock(&image->guard.map.lock);
-	}
+	if (asked)
+		fill->unshare_wait = min_t(unsigned long,
+					   fill->unshare_wait * 2,
+					   UNSHARE_LAST);
+	mutex_lock(&image->guard.map.lock);
+	bitmap_fill(todo->bits, todo->chunks);
+	mutex_unlock(&image->guard.map.lock);
 	WRITE_ONCE(fill->unsharing, false);
-	floop_guard_change_end(image, data, 1);
+	/* No sector has changed; the first one stands for none. */
+	floop_guard_change_end(image, 0, 1);
 	return false;
+}
+
+/* xfs tells of a block: no file shares any of this one. */
+static void is_unshared(struct batch *batch, struct floop_todo *todo)
+{
+	struct floop_image *image = batch->image;
+	struct floop_fill *fill = &image->fill;
+
+	mutex_lock(&image->guard.map.lock);
+	if (floop_guard_in_epoch(&image->guard, batch->epoch)) {
+		WRITE_ONCE(fill->shared, false);
+		fill->unshare_wait = UNSHARE_FIRST;
+		bitmap_fill(todo->bits, todo->chunks);
+	}
+	mutex_unlock(&image->guard.map.lock);
 }
 
 /*
@@ -410,7 +426,7 @@ static bool look_up_gap(struct batch *batch, struct floop_todo *todo,
 		if (batch->look.err)
 			return false;
 		if (nr && READ_ONCE(image->fill.shared))
-			WRITE_ONCE(image->fill.shared, false);
+			is_unshared(batch, todo);
 		/*
 		 * The file system reports no location, as for all blocks of a
 		 * reflinked or a realtime file on xfs. Or the data is being
@@ -610,13 +626,16 @@ static void schedule_next(struct floop_image *image, struct floop_todo *todo,
 	else
 		later = fill->again;
 	if (READ_ONCE(fill->shared) && !image->read_only)
-		later = min(later, is_unshare_due(image) ? 0 :
-			    max_t(long, fill->unshare_at - jiffies, HZ));
+		later = min(later, until_unshare(image));
 	if (later == MAX_JIFFY_OFFSET)
 		return;
-	/* Before it is queued: a write brings it forward. */
 	WRITE_ONCE(fill->late, true);
 	floop_ask_queue(todo->ask, later);
+	/* A write that has not seen that it is late is seen here. */
+	smp_mb();
+	if (next_chunk(fill, todo) < todo->chunks &&
+	    xchg(&fill->late, false))
+		floop_ask_hasten(todo->ask, WROTE_LINGERS);
 }
 
 static void fill_work(struct floop_ask *ask)
@@ -636,7 +655,7 @@ static void fill_work(struct floop_ask *ask)
 
 	WRITE_ONCE(fill->late, false);
 	memflags = memalloc_noio_save();
-	if (is_unshare_due(image) && unshare(image, ask))
+	if (is_unshare_due(image) && unshare(image, todo))
 		goto restore;
 	if (!floop_guard_in_epoch(&image->guard, epoch))
 		goto restore;

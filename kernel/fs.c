@@ -250,7 +250,7 @@ bool floop_fs_is_required(struct floop_image *image)
 		return true;
 	/* For example, ext4 journals the data of the file. */
 	floop_direct_learn(image->file, &rules);
-	return !rules.file_can || floop_fs_claims_more(image);
+	return !rules.file_can;
 }
 
 /*
@@ -292,6 +292,10 @@ enum floop_unmapped floop_fs_check(struct floop_image *image)
 		return FLOOP_UNMAPPED_OPENED;
 	if (bdev_is_zoned(disk))
 		return FLOOP_UNMAPPED_DISK;
-	return floop_fs_is_required(image) ? FLOOP_UNMAPPED_FILE :
-					     FLOOP_UNMAPPED_NOT;
+	/* The guard waits for a file on xfs that was cloned. */
+	if (floop_fs_is_required(image) ||
+	    (!floop_fs_is_xfs(file_inode(image->file)) &&
+	     floop_fs_claims_more(image)))
+		return FLOOP_UNMAPPED_FILE;
+	return FLOOP_UNMAPPED_NOT;
 }

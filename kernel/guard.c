@@ -234,8 +234,10 @@ static enum floop_unmapped prepare_epoch(struct floop_image *image)
 	struct floop_guard *guard = &image->guard;
 
 	guard->aops = READ_ONCE(guard->mapping->a_ops);
-	if (floop_fs_is_required(image)) {
-		if (guard->exchanges && floop_fs_claims_more(image))
+	if (floop_fs_is_required(image))
+		return FLOOP_UNMAPPED_FILE;
+	if (floop_fs_claims_more(image)) {
+		if (guard->exchanges)
 			floop_fill_unshare(image);
 		return FLOOP_UNMAPPED_FILE;
 	}

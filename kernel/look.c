@@ -4,6 +4,7 @@
  * ->fiemap() how many extents a range has, so the end of an extent is found by
  * guesses. SEEK_DATA and SEEK_HOLE tell data from what was never written.
  */
+#include <linux/delay.h>
 #include <linux/fiemap.h>
 #include <linux/file.h>
 #include <linux/fs.h>
@@ -20,6 +21,8 @@
 
 /* 4 MiB, in sectors: a range without data is as large at first. */
 #define EMPTY_SECTORS	BIT(13)
+/* Attempts to find the inode's lock free. */
+#define LOCK_TRIES	100
 
 static struct inode *look_inode(const struct floop_look *look)
 {
@@ -271,6 +274,21 @@ bool floop_look_realtime(struct floop_look *look)
 	return !end_question(look) || realtime;
 }
 
+/* Is the inode's lock free, at least now and then? */
+static bool is_free(struct inode *inode)
+{
+	unsigned int tries;
+
+	for (tries = 0; tries < LOCK_TRIES; tries++) {
+		if (inode_trylock(inode)) {
+			inode_unlock(inode);
+			return true;
+		}
+		usleep_range(1000, 2000);
+	}
+	return false;
+}
+
 /**
  * floop_look_unshare() - have xfs see whether the file still shares blocks
  * @look: the look
@@ -285,35 +303,39 @@ bool floop_look_realtime(struct floop_look *look)
  * inode has had dirty pages since its last write-back.
  *
  * Whoever comes later waits for the inode's lock behind us. So don't wait for
- * somebody who has it: a clone in progress, or a reader for as long as they
- * like.
+ * somebody who has it for long: a clone in progress, or a reader for as long as
+ * they like. I/O has it for short.
  *
  * Context: In the look's work, which has begun a change of the image. May
  * sleep.
+ * Return: true if xfs was asked.
  */
-void floop_look_unshare(struct floop_look *look, struct file *file)
+bool floop_look_unshare(struct floop_look *look, struct file *file)
 {
 	struct inode *inode = look_inode(look);
+	bool asked = false;
 
 	get_file(file);
 	if (!begin_question(look))
 		goto put;
-	write_inode_now(inode, 1);
-	if (!inode_trylock(inode))
-		goto end;
-	inode_unlock(inode);
-	floop_window(FLOOP_WINDOW_UNSHARE);
 	/* As vfs_fallocate(), but without waiting for a thaw. */
-	if (!(READ_ONCE(inode->i_flags) &
-	      (S_IMMUTABLE | S_APPEND | S_SWAPFILE)) &&
-	    sb_start_write_trylock(inode->i_sb)) {
-		file->f_op->fallocate(file, FALLOC_FL_UNSHARE_RANGE |
-				      FALLOC_FL_KEEP_SIZE,
-				      inode->i_sb->s_maxbytes, 0);
-		sb_end_write(inode->i_sb);
-	}
+	if (!sb_start_write_trylock(inode->i_sb))
+		goto end;
+	/* Without waiting for it: that would consume errors of others. */
+	write_inode_now(inode, 0);
+	if (sb_rdonly(inode->i_sb) || !is_free(inode) ||
+	    READ_ONCE(inode->i_flags) & (S_IMMUTABLE | S_APPEND | S_SWAPFILE))
+		goto end_write;
+	floop_window(FLOOP_WINDOW_UNSHARE);
+	file->f_op->fallocate(file,
+			      FALLOC_FL_UNSHARE_RANGE | FALLOC_FL_KEEP_SIZE,
+			      inode->i_sb->s_maxbytes, 0);
+	asked = true;
+end_write:
+	sb_end_write(inode->i_sb);
 end:
 	end_question(look);
 put:
 	fput(file);
+	return asked;
 }

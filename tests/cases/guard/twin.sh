@@ -82,6 +82,9 @@ wait_until 20 maps_nothing
 check "a write beside a twin" pattern write -d -q -s 4 -o 3M "$dev" 1M
 is "what is mapped beside it" "$(loop_stat "$dev" mapped_bytes)" 0
 is "the twin" "$(sum_of "$MNT/twin")" "$sum"
+for mapping in 0 1; do
+	echo "$mapping" >"/sys/block/${dev#/dev/}/loop/mapping"
+done
 on_its_own "$MNT/twin"
 check "what was written beside it" pattern check -d -q -s 4 -o 3M "$dev" 1M
 detach "$dev"
