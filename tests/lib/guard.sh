@@ -100,6 +100,15 @@ reads_hole() {
 	reads holes "$1" "$2" && cmp -n "$2" "$WORK/read" /dev/zero
 }
 
+# reads_shared - a read of the first block of $dev counts as one of a file that
+# shares blocks: the driver knows
+reads_shared() {
+	local before
+	before=$(ios "$dev" file_shared)
+	dd if="$dev" of=/dev/null bs=4k count=1 iflag=direct status=none
+	more_ios "$dev" file_shared "$before"
+}
+
 broken() {
 	loop_stat "$1" epochs_broken
 }

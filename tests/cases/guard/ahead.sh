@@ -142,16 +142,16 @@ mapped_at_once() {
 	detach "$dev"
 }
 
-# xfs doesn't say where a file's blocks are once it has shared some
+# xfs doesn't say where a file's blocks are if it shares some
 unmappable() {
 	rm "$MNT/image"
 	sparse 8M
 	detach "$dev"
 	pattern write -q -b 4k -s 1 "$MNT/image" 4k
 	cp --reflink=always "$MNT/image" "$MNT/clone"
-	rm "$MNT/clone"
 	dev=$(attach "$MNT/image")
 	allocate "$dev" 64k
+	wait_until 30 reads_shared
 	wait_until 30 mapped "$dev"
 	for n in 1 2 3; do
 		check "xfs: a write that can't be mapped" pattern write -d -n \
@@ -161,6 +161,7 @@ unmappable() {
 	is "xfs: zeroes where nothing can be mapped" \
 		"$(loop_stat "$dev" zeroed_bytes)" 61440
 	detach "$dev"
+	rm "$MNT/clone"
 }
 
 for fs in ext4 xfs; do

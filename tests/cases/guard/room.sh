@@ -85,8 +85,9 @@ settled() {
 	[ "$was" = "$(loop_stat "$dev" mapped_bytes)" ]
 }
 
-# A direct write of half a block to a file that has shared blocks goes to the
-# page cache on xfs, where it stays while the disk hangs.
+# A direct write of half a block to a file that shares blocks goes to the page
+# cache on xfs, where it stays while the disk hangs. The driver looks whether it
+# still shares some now, and not again for ten seconds.
 cached() {
 	local writer before
 	what="$fs: a page"
@@ -94,10 +95,10 @@ cached() {
 	pattern write -q -b 4k -s 1 "$MNT/image" 4k
 	truncate -s 8M "$MNT/image"
 	cp --reflink=always "$MNT/image" "$MNT/clone"
-	rm "$MNT/clone"
 	sync
 	dev=$(attach "$MNT/image")
 	allocate "$dev" 64k
+	wait_until 30 reads_shared
 	wait_until 30 mapped "$dev"
 	dmsetup suspend --noflush --nolockfs below
 	later dmsetup resume below
@@ -116,6 +117,7 @@ cached() {
 	check "$what: and what is beside it" \
 		pattern check -d -q -b 4k -s 3 -o 1M "$dev" 4k
 	detach "$dev"
+	rm "$MNT/clone"
 }
 
 for fs in ext4 xfs; do

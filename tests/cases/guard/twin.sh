@@ -21,14 +21,6 @@ times() {
 	stat -c "%y %z" "$1"
 }
 
-# reads_shared - a read of the device counts as one of a file that shares blocks
-reads_shared() {
-	local before
-	before=$(ios "$dev" file_shared)
-	dd if="$dev" of=/dev/null bs=64k count=1 iflag=direct status=none
-	more_ios "$dev" file_shared "$before"
-}
-
 begin_fs xfs
 written "$MNT/image" 8M 1
 cp --reflink=always "$MNT/image" "$MNT/twin"
