@@ -38,7 +38,7 @@ header comments say what it needs:
                                                that others don't: only with
                                                LONG, or when it is named
 
-All cases with the same needs share one machine per kernel and mode, which runs
+Cases with the same needs share a machine per kernel and mode, which runs
 them in sequence (tests/guest/run.py). A machine that dies takes down the case
 it was running, and no other: the rest goes on in a fresh one.
 
@@ -112,6 +112,8 @@ PASSED_ON = ("LONG", "SEED", "DEVICES", "RULES", "FILESYSTEMS", "OPTIONS")
 # How much longer a case may take than its header says: on a busy host, which
 # has other things to do, and on the debug kernel
 BUSY_SLOWER = 3
+# The most cases of a machine
+PART = 36
 DEBUG_SLOWER = 6
 
 
@@ -764,6 +766,14 @@ def results_folder(config):
     return folder
 
 
+def in_parts(items):
+    """Cases for one machine, or for several if they are many: one machine with
+    a hundred would be left to run alone at the end.
+    """
+    count = -(-len(items) // PART)
+    return [items[i::count] for i in range(count)]
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish(session):
     """After -k and the like: sort the cases by machine, and add the machines'
@@ -781,16 +791,19 @@ def pytest_collection_finish(session):
     ordered = others
     # The longest first, so that none is left to run alone at the end: users'
     # systems reboot, and the others' cases take about the same time.
-    for needs in sorted(groups, key=lambda n: (not n.init, -len(groups[n]))):
-        items = groups[needs]
+    parts = [
+        (needs, part)
+        for needs, items in groups.items()
+        for part in in_parts(items)
+    ]
+    names = [str(needs) for needs, _ in parts]
+    for needs, items in sorted(
+        parts, key=lambda p: (not p[0].init, -len(p[1]))
+    ):
         name = f"{len(session.machines.all) + 1}-{needs}"
         machine = Machine(session.config, needs, items, top / name)
         session.machines.all.append(machine)
-        extra = (
-            ""
-            if all(o == needs or str(o) != str(needs) for o in groups)
-            else f" {name}"
-        )
+        extra = "" if names.count(str(needs)) == 1 else f" {name}"
         last = MachineItem.from_parent(
             session,
             name=f"machine-goes-down-clean[{needs}{extra}]",

@@ -302,6 +302,14 @@ def test_machines_and_options(project):
     assert plan["mode"] == "drop-in"
 
 
+def test_many_cases_take_two_machines(project):
+    for number in range(37):
+        project.case(f"c{number}.sh", "true")
+    result = project.run()
+    assert "39 passed" in result.stdout
+    assert result.stdout.count("booting lts-drop-in") == 2
+
+
 def test_what_takes_long(project, monkeypatch):
     """Only with LONG, on all machines, or by its name."""
     project.case("short.sh", "true")
