@@ -378,7 +378,7 @@ static bool unshare(struct floop_image *image, struct floop_todo *todo)
 }
 
 /* xfs tells of a block: no file shares any of this one. */
-static void is_unshared(struct batch *batch, struct floop_todo *todo)
+static void note_unshared(struct batch *batch, struct floop_todo *todo)
 {
 	struct floop_image *image = batch->image;
 	struct floop_fill *fill = &image->fill;
@@ -426,7 +426,7 @@ static bool look_up_gap(struct batch *batch, struct floop_todo *todo,
 		if (batch->look.err)
 			return false;
 		if (nr && READ_ONCE(image->fill.shared))
-			is_unshared(batch, todo);
+			note_unshared(batch, todo);
 		/*
 		 * The file system reports no location, as for all blocks of a
 		 * reflinked or a realtime file on xfs. Or the data is being

@@ -58,8 +58,8 @@ struct floop_todo {
  * @unsure_end: the end of the last such hole; 0: there is none
  * @again: the delay before these are looked for
  *
- * From @unshare_wait on, all but @backoff and @wrote are for the fill's work
- * only.
+ * From @unshare_wait on, all but @unsharing, @backoff and @wrote are for the
+ * fill's work only.
  */
 struct floop_fill {
 	struct floop_todo __rcu *todo;

@@ -112,9 +112,9 @@ PASSED_ON = ("LONG", "SEED", "DEVICES", "RULES", "FILESYSTEMS", "OPTIONS")
 # How much longer a case may take than its header says: on a busy host, which
 # has other things to do, and on the debug kernel
 BUSY_SLOWER = 3
+DEBUG_SLOWER = 6
 # The most cases of a machine
 PART = 36
-DEBUG_SLOWER = 6
 
 
 def pytest_addoption(parser):

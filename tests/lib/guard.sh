@@ -66,6 +66,14 @@ wait_mapped() {
 			"$(grep . "/sys/block/${1#/dev/}"/loop/{mapped*,stat} 2>&1)"
 }
 
+# wait_unshared MEGABYTES - until so much of $dev's image is mapped that has
+# shared blocks and shares none now. The driver has xfs look after 10 s, and
+# ever more rarely; xfs frees removed files in the background.
+wait_unshared() {
+	(wait_until 100 maps "$dev" $(($1 << 20))) || true
+	wait_mapped "$dev" "$1"
+}
+
 # begin_mapped FS SIZE - a file system with a written image (seed 1), attached
 # and mapped: $MNT/image, $dev
 begin_mapped() {

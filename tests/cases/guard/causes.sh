@@ -175,8 +175,7 @@ is "xfs: mapped of it" "$(loop_stat "$dev" mapped_bytes)" 0
 is "xfs: counted as blocks" "$(ios "$dev" file_blocks)" "$blocks"
 rm "$MNT/clone"
 sync
-(wait_until 100 maps "$dev" $((4 << 20))) || true
-wait_mapped "$dev" 4
+wait_unshared 4
 check "xfs: a read of its data" reads mapped 0 65536
 counted "a hole" hole write_at 30M
 detach "$dev"

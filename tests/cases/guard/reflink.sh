@@ -45,12 +45,9 @@ cmp -n 4M -i 8M:0 "$dev" "$MNT/donor" ||
 check "and writes to it" pattern write -d -q -b 64k -s 6 -o 8M "$dev" 4M
 check "do not get to the donor" pattern check -d -q -s 5 "$MNT/donor" 4M
 
-# The driver has xfs look for itself, after 10 s and ever more rarely. xfs frees
-# removed files in the background.
 rm "$MNT"/clone* "$MNT/donor"
 sync
-(wait_until 100 maps "$dev" $((16 << 20))) || true
-wait_mapped "$dev"
+wait_unshared 16
 goes_mapped "when nothing is shared" "$dev"
 check "what it has" pattern check -d -q -b 64k -s 6 -o 8M "$dev" 4M
 detach "$dev"

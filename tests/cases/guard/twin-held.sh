@@ -35,13 +35,6 @@ looks_in_vain() {
 	queue_chmod "$MNT/image"
 }
 
-# on_its_own - all of the image is mapped, soon
-on_its_own() {
-	(wait_until 100 maps "$dev" $((8 << 20))) || true
-	wait_mapped "$dev"
-	goes_mapped "$1" "$dev"
-}
-
 holder=
 later let_go
 begin_fs xfs
@@ -75,7 +68,8 @@ sleep 3
 is "what is mapped while somebody reads" \
 	"$(loop_stat "$dev" mapped_bytes)" 0
 exec 9<&-
-on_its_own "when they have gone"
+wait_unshared 8
+goes_mapped "when they have gone" "$dev"
 
 cp --reflink=always "$MNT/image" "$MNT/twin"
 looks_in_vain
@@ -86,7 +80,8 @@ let_go
 dev=$(attach "$MNT/image")
 rm "$MNT/twin"
 sync
-on_its_own "attached again"
+wait_unshared 8
+goes_mapped "attached again" "$dev"
 check "what it has" pattern check -d -q -s 1 "$dev" 4M
 detach "$dev"
 end_fs

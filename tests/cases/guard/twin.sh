@@ -47,13 +47,11 @@ maps_nothing() {
 	[ "$(loop_stat "$dev" mapped_bytes)" = 0 ]
 }
 
-# on_its_own FILE... - the image is mapped when these are gone. xfs frees them
-# in the background.
+# on_its_own FILE... - the image is mapped when these are gone
 on_its_own() {
 	rm "$@"
 	sync
-	(wait_until 100 maps "$dev" $((8 << 20))) || true
-	wait_mapped "$dev"
+	wait_unshared 8
 	goes_mapped "without its twin" "$dev"
 }
 
@@ -87,8 +85,7 @@ rm "$MNT/image"
 sync
 before=$(times "$MNT/clone")
 dev=$(attach "$MNT/clone")
-(wait_until 100 maps "$dev" $((8 << 20))) || true
-wait_mapped "$dev"
+wait_unshared 8
 goes_mapped "a clone" "$dev"
 is "the clone's times" "$(times "$MNT/clone")" "$before"
 is "nobody broke its lease" "$(broken "$dev")" 0
