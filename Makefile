@@ -55,11 +55,12 @@ demo: setup-host
 ## test: the tests, on both kernels, in both modes; ARGS="..." is for pytest
 .PHONY: test
 test: setup-host
-	@scripts/together.sh "cli pages" "setup packages-roots" packages
+	@scripts/together.sh "cli pages" \
+		$(if $(LONG),"setup packages-roots" packages,setup)
 	$(if $(LONG),@machine/packages-module.sh)
 	@$(VENV)/pytest tests $(ARGS)
 
-## test-long: with those that take minutes, as LONG=1 make test
+## test-long: with those that take long, as LONG=1 make test
 .PHONY: test-long
 test-long:
 	@$(MAKE) --no-print-directory test LONG=1
@@ -71,7 +72,7 @@ packages: setup-host
 
 .PHONY: packages-roots
 packages-roots: setup-host
-	@machine/packages-roots.sh $(if $(LONG),,trixie)
+	@machine/packages-roots.sh
 
 # The module as DKMS builds it from the package, for the test machine
 .PHONY: packages-module

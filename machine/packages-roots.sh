@@ -1,10 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Usage: packages-roots.sh [trixie]. Make what the tests of the packages install
-# them in, without the network: for Debian 13, DKMS and what it needs, as
-# packages, for a layer above the guest root (build/packages/trixie/); for
-# Debian 12, unless told otherwise, a root with DKMS and its backports' kernel
-# headers (build/packages/bookworm/).
+# Make what the tests of the packages install them in, without the network: for
+# Debian 13, DKMS and what it needs, as packages, for a layer above the guest
+# root (build/packages/trixie/); for Debian 12 a root with DKMS and its
+# backports' kernel headers (build/packages/bookworm/).
 
 . "$(dirname "$0")/machine.sh"
 . "$PROJECT/machine/roots.sh"
@@ -40,7 +39,6 @@ if ! is_made trixie "$stamp"; then
 	printf '%s\n' "$stamp" > "$BUILD/packages/trixie.stamp"
 fi
 
-[ "${1:-}" != trixie ] || exit 0
 stamp=$(stamp_of suite pockets packages mirror security debian bookworm \
 	< "$ROOT/floop/stamp")
 if ! is_made bookworm "$stamp"; then

@@ -34,9 +34,10 @@ header comments say what it needs:
   # built-in: no                               not on the kernel with the loop
                                                driver built in: the case loads
                                                or unloads that driver
-  # long: yes                                  takes minutes, and shows little
-                                               that others don't: only with
-                                               LONG, or when it is named
+  # long: yes | lts                            takes long, and shows little that
+                                               others don't: only with LONG, or
+                                               when it is named. "lts": on that
+                                               kernel
 
 Cases with the same needs share a machine per kernel and mode, which runs
 them in sequence (tests/guest/run.py). A machine that dies takes down the case
@@ -208,9 +209,9 @@ def read_headers(path):
             )
     if found["init"] not in ("", "systemd"):
         raise BadHeader(f"{path}: init: {found['init']!r} is not systemd")
-    if found["long"] not in ("yes", "no"):
+    if found["long"] not in ("yes", "lts", "no"):
         raise BadHeader(
-            f"{path}: long: {found['long']!r} is neither yes nor no"
+            f"{path}: long: {found['long']!r} is none of yes, lts, no"
         )
     if found["module"] not in ("", "debug"):
         raise BadHeader(f"{path}: module: {found['module']!r} is not debug")
@@ -298,9 +299,10 @@ class CaseFile(pytest.File):
             headers = read_headers(self.path)
         except BadHeader as e:
             raise self.CollectError(str(e)) from None
-        if headers["long"] == "yes" and is_short(self.session, self.path):
-            return
+        short = is_short(self.session, self.path)
         for kernel, mode in self.matrix(headers):
+            if short and headers["long"] in ("yes", kernel):
+                continue
             machine = (
                 headers[name] for name in ("cpus", "memory", "disks", "init")
             )

@@ -318,6 +318,7 @@ def test_what_takes_long(project, monkeypatch):
         "true",
         "# shows: slow\n# machines: lts-drop-in\n# long: yes\n",
     )
+    project.case("lts.sh", "true", "# shows: slow on one\n# long: lts\n")
     (project.path / "tests/test_slow.py").write_text(
         "import pytest\n\n\n@pytest.mark.long\ndef test_it():\n    pass\n"
     )
@@ -326,9 +327,10 @@ def test_what_takes_long(project, monkeypatch):
         found = outcomes(project.run(*args, **where))
         return {n.partition("[")[0] for n in found if "machine" not in n}
 
-    every = {"short", "slow", "test_it"}
-    assert names() == {"short"}
+    every = {"short", "slow", "lts", "test_it"}
+    assert names() == {"short", "lts"}
     assert names("--kernel", "lts") == {"short"}
+    assert names("--kernel", "lts", tests="tests/cases/group/lts.sh") == {"lts"}
     assert names("--everywhere") == every
     assert names(tests="tests/cases/group/slow.sh") == {"slow"}
     assert names(tests="tests/test_slow.py") == {"test_it"}

@@ -15,6 +15,8 @@ import tarfile
 import pytest
 from system import DIST, PACKAGES, PROJECT, System
 
+pytestmark = pytest.mark.long
+
 EFIVARS = "/sys/firmware/efi/efivars"
 SECURE_BOOT = f"{EFIVARS}/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 ENROLL = "mokutil --import /var/lib/dkms/mok.pub, then reboot"
@@ -167,7 +169,6 @@ def drop_in(system, kernel):
     system.run(f"update-initramfs -d -k {kernel}; rm {few}")
 
 
-@pytest.mark.long
 def test_on_debian_13(trixie):
     """Install, a kernel's upgrade, unknown kernels, downgrade, purge."""
     before = trixie.files()
@@ -361,7 +362,6 @@ def test_in_a_container(trixie):
     assert trixie.files() == before
 
 
-@pytest.mark.long
 def test_on_debian_12(bookworm):
     """Install, an unknown kernel, the drop-in in an initramfs, purge. The root
     for Debian 13 lacks what makes an initramfs.

@@ -5,6 +5,7 @@
 #   and is mapped at once.
 # modes: side-by-side
 # timeout: 400
+# long: lts
 . tests/lib/guard.sh
 programs loopdev devfsx pattern
 seed

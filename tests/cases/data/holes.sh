@@ -6,6 +6,7 @@
 #   model byte for byte.
 # modes: side-by-side
 # timeout: 400
+# long: lts
 . tests/lib/guard.sh
 programs loopdev devfsx pattern
 seed

@@ -7,6 +7,7 @@
 #   files, and what was written to it stays.
 # modes: side-by-side
 # timeout: 500
+# long: lts
 . tests/lib/case.sh
 programs loopdev adversary
 seed

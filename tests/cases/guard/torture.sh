@@ -7,6 +7,7 @@
 # modes: side-by-side
 # cpus: 2
 # timeout: 600
+# long: lts
 . tests/lib/torture.sh
 programs torture
 seed

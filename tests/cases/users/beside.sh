@@ -8,6 +8,7 @@
 # machines: stable-side-by-side
 # init: systemd
 # timeout: 300
+# long: yes
 . tests/lib/users.sh
 
 disk=${DISKS%% *}

@@ -7,6 +7,7 @@
 # machines: lts-drop-in lts-in-tree
 # init: systemd
 # timeout: 300
+# long: yes
 . tests/lib/users.sh
 
 disk=${DISKS%% *}

@@ -11,6 +11,7 @@
 # What is in the way of floop, one after the other: interface/autoload.
 #
 # In the second boot the helpers find what they find in mode in-tree.
+# long: yes
 [ "$BOOT" != 2 ] || DRIVER_MODE=in-tree
 . tests/lib/users.sh
 
