@@ -42,6 +42,10 @@
 /* How often to see whether a file still shares blocks. */
 #define UNSHARE_FIRST		(10 * HZ)
 #define UNSHARE_LAST		(600 * HZ)
+/* While xfs looks, the device waits: for this part of the time at most. */
+#define UNSHARE_PART		1000
+/* The delay before the next look at writes that have to end first. */
+#define WRITES_LINGER		msecs_to_jiffies(10)
 /* The delay before the next attempt after the file system has failed. */
 #define BACKOFF_FIRST		HZ
 #define BACKOFF_LAST		(60 * HZ)
@@ -355,19 +359,25 @@ static bool unshare(struct floop_image *image, struct floop_todo *todo)
 {
 	struct floop_look look = { .ask = todo->ask };
 	struct floop_fill *fill = &image->fill;
+	unsigned long took = 0;
 	bool asked = false;
 
 	WRITE_ONCE(fill->maybe_shared, false);
 	WRITE_ONCE(fill->unshare_at, jiffies + fill->unshare_wait);
 	WRITE_ONCE(fill->unsharing, floop_rule_holds(FLOOP_RULE_CHANGES));
-	if (floop_guard_change_begin(image))
-		asked = floop_look_unshare(&look, image->sync_file);
+	if (floop_guard_change_begin(image)) {
+		floop_cache_write_pieces(image);
+		asked = floop_look_unshare(&look, image->sync_file, &took);
+	}
 	if (look.left)
 		return true;
+	/* One that has found the flag may write to the page cache still. */
+	floop_holes_await_writes(image);
 	if (asked)
-		fill->unshare_wait = min_t(unsigned long,
-					   fill->unshare_wait * 2,
-					   UNSHARE_LAST);
+		fill->unshare_wait = max(min_t(unsigned long,
+					       fill->unshare_wait * 2,
+					       UNSHARE_LAST),
+					 took * UNSHARE_PART);
 	mutex_lock(&image->guard.map.lock);
 	bitmap_fill(todo->bits, todo->chunks);
 	mutex_unlock(&image->guard.map.lock);
@@ -660,6 +670,10 @@ static void fill_work(struct floop_ask *ask)
 	if (!floop_guard_in_epoch(&image->guard, epoch))
 		goto restore;
 	WRITE_ONCE(fill->maybe_shared, false);
+	if (!floop_holes_writes_ended(image)) {
+		floop_ask_queue(ask, WRITES_LINGER);
+		goto restore;
+	}
 	if (READ_ONCE(fill->full)) {
 		make_chunks_durable(image);
 		goto restore;
@@ -717,6 +731,8 @@ int floop_fill_now(struct floop_ask *ask, sector_t sector, sector_t nr,
 	sector_t found;
 	int err = 0;
 
+	if (!floop_holes_writes_ended(image))
+		return 0;
 	for (; block < end && !err; block += found) {
 		found = floop_look_extent(&look, block, end - block, &disk);
 		if (look.left)

@@ -293,6 +293,7 @@ static bool is_free(struct inode *inode)
  * floop_look_unshare() - have xfs see whether the file still shares blocks
  * @look: the look
  * @file: another descriptor of the file, which leaves its times alone
+ * @took: set to how long it has had the inode locked, in jiffies
  *
  * A clone sets a flag in both files. With it xfs tells of no block, even when
  * the other file is long gone. FALLOC_FL_UNSHARE_RANGE copies what is shared of
@@ -300,7 +301,8 @@ static bool is_free(struct inode *inode)
  * none is shared (xfs_reflink_try_clear_inode_flag()). Here the range is empty,
  * and behind the end of any file, so nothing is copied; xfs says -EINVAL when
  * it is to allocate the range (xfs_alloc_file_space()). It doesn't look if the
- * inode has had dirty pages since its last write-back.
+ * inode has had dirty pages since its last write-back, or has pages that are
+ * being written (xfs_can_free_cowblocks()), so the caller has written them.
  *
  * Whoever comes later waits for the inode's lock behind us. So don't wait for
  * somebody who has it for long: a clone in progress, or a reader for as long as
@@ -308,13 +310,19 @@ static bool is_free(struct inode *inode)
  *
  * Context: In the look's work, which has begun a change of the image. May
  * sleep.
- * Return: true if xfs was asked.
+ * Return: true if xfs has looked.
  */
-bool floop_look_unshare(struct floop_look *look, struct file *file)
+bool floop_look_unshare(struct floop_look *look, struct file *file,
+			unsigned long *took)
 {
 	struct inode *inode = look_inode(look);
+	struct address_space *mapping = inode->i_mapping;
+	int readcount = atomic_read(&inode->i_readcount);
 	bool asked = false;
 
+	*took = 0;
+	if (floop_lease_readers(look->ask->image))
+		return false;
 	get_file(file);
 	if (!begin_question(look))
 		goto put;
@@ -324,12 +332,17 @@ bool floop_look_unshare(struct floop_look *look, struct file *file)
 	/* Without waiting for it: that would consume errors of others. */
 	write_inode_now(inode, 0);
 	if (sb_rdonly(inode->i_sb) || !is_free(inode) ||
+	    atomic_read(&inode->i_readcount) != readcount ||
+	    mapping_tagged(mapping, PAGECACHE_TAG_DIRTY) ||
+	    mapping_tagged(mapping, PAGECACHE_TAG_WRITEBACK) ||
 	    READ_ONCE(inode->i_flags) & (S_IMMUTABLE | S_APPEND | S_SWAPFILE))
 		goto end_write;
 	floop_window(FLOOP_WINDOW_UNSHARE);
+	*took = jiffies;
 	file->f_op->fallocate(file,
 			      FALLOC_FL_UNSHARE_RANGE | FALLOC_FL_KEEP_SIZE,
 			      inode->i_sb->s_maxbytes, 0);
+	*took = jiffies - *took;
 	asked = true;
 end_write:
 	sb_end_write(inode->i_sb);

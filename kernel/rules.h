@@ -72,6 +72,7 @@ enum floop_rule {
  * @FLOOP_WINDOW_LOOKS: no wait: a batch of the fill asks a thousand questions
  * @FLOOP_WINDOW_UNSHARE: xfs is about to see whether the file shares blocks;
  *	the inode's lock was free just now
+ * @FLOOP_WINDOW_WRITE: a write is about to go to the file system
  */
 enum floop_window {
 	FLOOP_WINDOW_RESUME,
@@ -92,6 +93,7 @@ enum floop_window {
 	FLOOP_WINDOW_MERGE,
 	FLOOP_WINDOW_LOOKS,
 	FLOOP_WINDOW_UNSHARE,
+	FLOOP_WINDOW_WRITE,
 };
 
 #ifdef FLOOP_DEBUG

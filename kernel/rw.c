@@ -260,10 +260,12 @@ enum floop_rw_result floop_rw(struct floop_io *io, bool wait,
 		return FLOOP_RW_WRITER_ONLY;
 	}
 
-	if (write)
+	if (write) {
+		floop_window(FLOOP_WINDOW_WRITE);
 		ret = file->f_op->write_iter(iocb, &iter);
-	else
+	} else {
 		ret = file->f_op->read_iter(iocb, &iter);
+	}
 
 	/*
 	 * The file system may access the iocb and the bio's vectors until it
