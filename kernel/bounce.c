@@ -39,6 +39,7 @@ static ssize_t bounce_piece(struct floop_io *io, void *bounce)
 	struct bio_vec bvec;
 	size_t bytes;
 	ssize_t ret;
+	int side;
 
 	floop_rw_iter(io, &memory);
 	bytes = min_t(size_t, iov_iter_count(&memory), image->bounce_size);
@@ -54,7 +55,10 @@ static ssize_t bounce_piece(struct floop_io *io, void *bounce)
 	}
 	if (copy_from_iter(bounce, bytes, &memory) != bytes)
 		return -EFAULT;
-	return floop_direct_io(&iocb, &buffer);
+	side = floop_calls_begin(image, iocb.ki_pos, bytes, true);
+	ret = floop_direct_io(&iocb, &buffer);
+	floop_calls_end(image, side);
+	return ret;
 }
 
 /**

@@ -44,8 +44,7 @@
 #define UNSHARE_LAST		(600 * HZ)
 /* While xfs looks, the device waits: for this part of the time at most. */
 #define UNSHARE_PART		1000
-/* The delay before the next look at writes that have to end first. */
-#define WRITES_LINGER		msecs_to_jiffies(10)
+#define UNSHARE_LONGEST		(3600 * HZ)
 /* The delay before the next attempt after the file system has failed. */
 #define BACKOFF_FIRST		HZ
 #define BACKOFF_LAST		(60 * HZ)
@@ -359,28 +358,32 @@ static bool unshare(struct floop_image *image, struct floop_todo *todo)
 {
 	struct floop_look look = { .ask = todo->ask };
 	struct floop_fill *fill = &image->fill;
-	unsigned long took = 0;
-	bool asked = false;
+	unsigned long wait, took = 0;
+	bool asked = false, begun;
 
 	WRITE_ONCE(fill->maybe_shared, false);
 	WRITE_ONCE(fill->unshare_at, jiffies + fill->unshare_wait);
 	WRITE_ONCE(fill->unsharing, floop_rule_holds(FLOOP_RULE_CHANGES));
-	if (floop_guard_change_begin(image)) {
+	begun = floop_guard_change_begin(image);
+	floop_calls_park(image);
+	if (begun && floop_calls_wait(image)) {
 		floop_cache_write_pieces(image);
 		asked = floop_look_unshare(&look, image->sync_file, &took);
 	}
 	if (look.left)
 		return true;
-	/* One that has found the flag may write to the page cache still. */
-	floop_holes_await_writes(image);
-	if (asked)
-		fill->unshare_wait = max(min_t(unsigned long,
-					       fill->unshare_wait * 2,
-					       UNSHARE_LAST),
-					 took * UNSHARE_PART);
-	mutex_lock(&image->guard.map.lock);
-	bitmap_fill(todo->bits, todo->chunks);
-	mutex_unlock(&image->guard.map.lock);
+	floop_calls_unpark(image);
+	wait = max(fill->unshare_wait,
+		   min_t(unsigned long, took * UNSHARE_PART,
+			 UNSHARE_LONGEST));
+	WRITE_ONCE(fill->unshare_at, jiffies + wait);
+	if (asked) {
+		fill->unshare_wait = max_t(unsigned long, wait,
+					   min(wait * 2, UNSHARE_LAST));
+		mutex_lock(&image->guard.map.lock);
+		bitmap_fill(todo->bits, todo->chunks);
+		mutex_unlock(&image->guard.map.lock);
+	}
 	WRITE_ONCE(fill->unsharing, false);
 	/* No sector has changed; the first one stands for none. */
 	floop_guard_change_end(image, 0, 1);
@@ -537,7 +540,9 @@ static int batch_commit(struct batch *batch, struct floop_todo *todo)
 	unsigned int i = 0;
 	int err = 0;
 
-	if (floop_rule_holds(FLOOP_RULE_DURABLE))
+	if (!floop_calls_wait(image))
+		err = -EAGAIN;
+	if (!err && floop_rule_holds(FLOOP_RULE_DURABLE))
 		err = floop_image_make_durable(image);
 	/* Direct I/O that fell back to buffered I/O may have left pages. */
 	if (!err && !image->read_only && READ_ONCE(mapping->nrpages))
@@ -670,10 +675,6 @@ static void fill_work(struct floop_ask *ask)
 	if (!floop_guard_in_epoch(&image->guard, epoch))
 		goto restore;
 	WRITE_ONCE(fill->maybe_shared, false);
-	if (!floop_holes_writes_ended(image)) {
-		floop_ask_queue(ask, WRITES_LINGER);
-		goto restore;
-	}
 	if (READ_ONCE(fill->full)) {
 		make_chunks_durable(image);
 		goto restore;
@@ -731,8 +732,6 @@ int floop_fill_now(struct floop_ask *ask, sector_t sector, sector_t nr,
 	sector_t found;
 	int err = 0;
 
-	if (!floop_holes_writes_ended(image))
-		return 0;
 	for (; block < end && !err; block += found) {
 		found = floop_look_extent(&look, block, end - block, &disk);
 		if (look.left)
@@ -740,6 +739,8 @@ int floop_fill_now(struct floop_ask *ask, sector_t sector, sector_t nr,
 		if (!found)
 			return !look.err && floop_guard_in_epoch(guard, epoch) ?
 				-ENODATA : 0;
+		if (!floop_calls_wait(image))
+			return 0;
 		mutex_lock(&guard->map.lock);
 		/* Pages would be older than the disk: the fill drops them. */
 		if (!floop_guard_in_epoch(guard, epoch) ||
@@ -847,6 +848,8 @@ bool floop_fill_stop(struct floop_image *image)
 	/* The fill goes on with the chunks until it finds the epoch over. */
 	floop_ask_stop(todo->ask);
 	kvfree_rcu(todo, rcu);
+	if (fill->unsharing)
+		floop_calls_unpark(image);
 	floop_holes_stop(image);
 	return fill->unsharing;
 }

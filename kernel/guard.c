@@ -247,8 +247,6 @@ static enum floop_unmapped prepare_epoch(struct floop_image *image)
 	if (floop_image_make_durable(image) ||
 	    floop_cache_invalidate(image))
 		return FLOOP_UNMAPPED_CACHED;
-	/* A write that began before may come to the page cache later (xfs). */
-	floop_holes_await_writes(image);
 	return FLOOP_UNMAPPED_NOT;
 }
 

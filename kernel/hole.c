@@ -173,13 +173,13 @@ void floop_holes_clear(struct floop_image *image)
 bool floop_holes_look(struct floop_image *image, unsigned long *begun)
 {
 	struct floop_holes *holes = &image->holes;
+	/* First: if the two are the same, all that have begun have ended. */
+	unsigned long ended = atomic_long_read_acquire(&holes->ended);
 
-	/* First: those that have come are in flight, or have ended. */
-	*begun = smp_load_acquire(&holes->begun);
+	*begun = READ_ONCE(holes->begun);
 	/* Then: a write that has ended has left its pages. */
-	return !atomic_long_read_acquire(&holes->writes[0]) &&
-	       !atomic_long_read_acquire(&holes->writes[1]) &&
-	       !READ_ONCE(image->file->f_mapping->nrpages);
+	smp_rmb();
+	return *begun == ended && !READ_ONCE(image->file->f_mapping->nrpages);
 }
 
 /**
@@ -251,10 +251,7 @@ void floop_holes_write_begin(struct floop_io *io)
 
 	io->flags |= FLOOP_IO_WRITE_COUNTED;
 	spin_lock(&holes->lock);
-	if (holes->side)
-		io->flags |= FLOOP_IO_OTHER_SIDE;
-	atomic_long_inc(&holes->writes[holes->side]);
-	smp_store_release(&holes->begun, holes->begun + 1);
+	holes->begun++;
 	if (floop_rule_holds(FLOOP_RULE_HOLES))
 		forget(holes, (image->offset >> SECTOR_SHIFT) +
 			      bio->bi_iter.bi_sector, bio_sectors(bio));
@@ -269,54 +266,11 @@ void floop_holes_write_begin(struct floop_io *io)
  */
 void floop_holes_write_end(struct floop_io *io)
 {
-	bool side = io->flags & FLOOP_IO_OTHER_SIDE;
-
 	if (!(io->flags & FLOOP_IO_WRITE_COUNTED))
 		return;
 	/* Before it is counted: the file system finds the data. */
 	smp_mb__before_atomic();
-	atomic_long_dec(&io->image->holes.writes[side]);
-}
-
-/**
- * floop_holes_await_writes() - begin to wait for the writes in flight
- * @image: the image
- *
- * Context: Process context. Doesn't sleep.
- */
-void floop_holes_await_writes(struct floop_image *image)
-{
-	struct floop_holes *holes = &image->holes;
-
-	spin_lock(&holes->lock);
-	holes->turns = 2;
-	spin_unlock(&holes->lock);
-}
-
-/**
- * floop_holes_writes_ended() - have the writes ended that were waited for?
- * @image: the image
- *
- * Writes that have come since need not have. They come on one side while the
- * other one becomes empty.
- *
- * Context: Process context. Doesn't sleep.
- * Return: true if each write through the file system that was in flight at the
- * last floop_holes_await_writes() has ended; its pages are there.
- */
-bool floop_holes_writes_ended(struct floop_image *image)
-{
-	struct floop_holes *holes = &image->holes;
-	bool ended;
-
-	spin_lock(&holes->lock);
-	while (holes->turns &&
-	       !atomic_long_read_acquire(&holes->writes[!holes->side]))
-		if (--holes->turns)
-			holes->side = !holes->side;
-	ended = !holes->turns;
-	spin_unlock(&holes->lock);
-	return ended;
+	atomic_long_inc(&io->image->holes.ended);
 }
 
 /**

@@ -31,21 +31,16 @@ struct floop_hole_bits {
 
 /**
  * struct floop_holes - the known holes of one image
- * @lock: held to change the bits, @begun, @side and @turns
+ * @lock: held to change the bits, and @begun
  * @bits: the bits; NULL if there is no memory for them, or the guard is off
  * @begun: the number of writes through the file system that have come
- * @writes: how many of these are in flight, by the side that they came on
- * @side: the side on which writes come now
- * @turns: floop_holes_await_writes(): how often the other side has to be found
- *	without writes, each time before the sides change
+ * @ended: how many of these have ended
  */
 struct floop_holes {
 	spinlock_t lock; /* holds up writes that begin while a hole is added */
 	struct floop_hole_bits __rcu *bits;
 	unsigned long begun;
-	atomic_long_t writes[2];
-	unsigned int side;
-	unsigned int turns;
+	atomic_long_t ended;
 };
 
 void floop_holes_init_image(struct floop_image *image);
@@ -59,8 +54,6 @@ void floop_holes_remove(struct floop_image *image, sector_t sector,
 			sector_t nr);
 void floop_holes_write_begin(struct floop_io *io);
 void floop_holes_write_end(struct floop_io *io);
-void floop_holes_await_writes(struct floop_image *image);
-bool floop_holes_writes_ended(struct floop_image *image);
 bool floop_holes_have(struct floop_image *image, sector_t sector, sector_t nr);
 bool floop_holes_read(struct floop_image *image, struct bio *bio);
 

@@ -396,6 +396,7 @@ struct floop_image *floop_image_open(struct floop_device *dev,
 	if (err)
 		goto err_remap;
 	floop_holes_init_image(image);
+	floop_calls_init_image(image);
 	floop_times_init_image(image);
 	floop_cache_restrict(image);
 	return image;

@@ -15,6 +15,7 @@
 #include <linux/workqueue.h>
 
 #include "ahead.h"
+#include "calls.h"
 #include "direct.h"
 #include "fill.h"
 #include "guard.h"
@@ -123,6 +124,7 @@ enum floop_sync {
  * @fill: fills the map
  * @ahead: allocates ahead
  * @holes: knows holes
+ * @calls: writes that the file system hasn't returned from
  * @times: keeps the file's times
  * @remaps: the reserve of struct remap
  * @splits: the reserve of bios for the mapped path
@@ -160,6 +162,7 @@ struct floop_image {
 	struct floop_fill fill;
 	struct floop_ahead ahead;
 	struct floop_holes holes;
+	struct floop_calls calls;
 	struct floop_times times;
 	mempool_t remaps;
 	struct bio_set splits;

@@ -44,8 +44,6 @@ struct floop_lane;
 #define FLOOP_IO_ENTERED	BIT(11)
 /* Its end has to be counted, because holes may have been looked for. */
 #define FLOOP_IO_WRITE_COUNTED	BIT(12)
-/* It is counted on side 1 (struct floop_holes). */
-#define FLOOP_IO_OTHER_SIDE	BIT(13)
 
 /**
  * struct floop_io - one bio of a device

@@ -190,6 +190,7 @@ enum floop_rw_result floop_rw(struct floop_io *io, bool wait,
 	bool write = bio_op(io->bio) == REQ_OP_WRITE;
 	bool is_chunk = io->flags & FLOOP_IO_AHEAD;
 	struct iov_iter iter;
+	int side = 0;
 	ssize_t ret;
 
 	floop_rw_iter(io, &iter);
@@ -261,8 +262,16 @@ enum floop_rw_result floop_rw(struct floop_io *io, bool wait,
 	}
 
 	if (write) {
+		side = floop_calls_begin(image, iocb->ki_pos,
+					 iov_iter_count(&iter), wait);
+		if (side < 0) {
+			freeze_unprotect(io);
+			floop_ahead_leave(io);
+			return FLOOP_RW_WRITER_ONLY;
+		}
 		floop_window(FLOOP_WINDOW_WRITE);
 		ret = file->f_op->write_iter(iocb, &iter);
+		floop_calls_end(image, side);
 	} else {
 		ret = file->f_op->read_iter(iocb, &iter);
 	}

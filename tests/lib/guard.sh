@@ -74,6 +74,11 @@ wait_unshared() {
 	wait_mapped "$dev" "$1"
 }
 
+# maps_nothing - $dev is not mapped, or with an empty map
+maps_nothing() {
+	[ "$(loop_stat "$dev" mapped_bytes)" = 0 ]
+}
+
 # begin_mapped FS SIZE - a file system with a written image (seed 1), attached
 # and mapped: $MNT/image, $dev
 begin_mapped() {

@@ -42,11 +42,6 @@ is "shared, after a device" "$(shared_bytes "$MNT/image")" $((8 << 20))
 is "the image's times" "$(times "$MNT/image")" "$before"
 check "a write" pattern write -d -q -s 2 -o 1M "$dev" 1M
 
-# On some kernels it is mapped, with an empty map
-maps_nothing() {
-	[ "$(loop_stat "$dev" mapped_bytes)" = 0 ]
-}
-
 # on_its_own FILE... - the image is mapped when these are gone
 on_its_own() {
 	rm "$@"
