@@ -5,6 +5,7 @@
 # kernels: lts
 # modes: drop-in
 # timeout: 400
+# long: yes
 . tests/lib/case.sh
 programs loopdev
 

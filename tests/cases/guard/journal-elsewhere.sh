@@ -6,7 +6,7 @@
 #   waits for isn't being committed yet.
 # modes: side-by-side
 # machines: stable-side-by-side lts-side-by-side
-# disks: nvme:1G nvme:1G
+# disks: nvme:1G nvme:3G
 . tests/lib/guard.sh
 programs loopdev pattern
 

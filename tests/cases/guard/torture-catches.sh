@@ -8,6 +8,7 @@
 # module: debug
 # debug: no
 # timeout: 1500
+# long: yes
 . tests/lib/torture.sh
 programs torture
 seed

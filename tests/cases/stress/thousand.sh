@@ -5,6 +5,7 @@
 # kernels: stable
 # modes: side-by-side
 # timeout: 400
+# long: yes
 . tests/lib/case.sh
 programs many
 

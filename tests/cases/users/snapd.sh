@@ -5,6 +5,7 @@
 # modes: drop-in in-tree
 # machines: stable-drop-in stable-in-tree
 # init: systemd
+# long: yes
 . tests/lib/users.sh
 
 # A base, for it needs no other snap: there is no store here.
