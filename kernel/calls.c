@@ -24,6 +24,8 @@
 
 /* How long to wait for calls to end. Most return in less than a millisecond. */
 #define PATIENCE	HZ
+/* So many looks come soon one after the other. */
+#define SOON		20
 
 /**
  * floop_calls_init_image() - prepare to count an image's calls
@@ -128,21 +130,25 @@ bool floop_calls_ended(struct floop_image *image, unsigned long look)
 }
 
 /**
- * floop_calls_wait() - wait for the calls that there are to end
+ * floop_calls_wait() - wait for the calls to end that there were
  * @image: the image
+ * @look: when: from floop_calls_look()
  *
  * Context: Process context. Sleeps for a second at most.
  * Return: false if one hasn't ended by then.
  */
-bool floop_calls_wait(struct floop_image *image)
+bool floop_calls_wait(struct floop_image *image, unsigned long look)
 {
-	unsigned long look = floop_calls_look(image);
 	unsigned long end = jiffies + PATIENCE;
+	unsigned int looks = 0;
 
 	while (!floop_calls_ended(image, look)) {
 		if (time_after(jiffies, end))
 			return false;
-		usleep_range(100, 1000);
+		if (looks++ < SOON)
+			usleep_range(20, 50);
+		else
+			usleep_range(500, 1000);
 	}
 	return true;
 }

@@ -42,8 +42,8 @@
 /* How often to see whether a file still shares blocks. */
 #define UNSHARE_FIRST		(10 * HZ)
 #define UNSHARE_LAST		(600 * HZ)
-/* While xfs looks, the device waits: for this part of the time at most. */
-#define UNSHARE_PART		1000
+/* Writes wait meanwhile: for one part of so many of the time, at most. */
+#define UNSHARE_PART		100
 #define UNSHARE_LONGEST		(3600 * HZ)
 /* The delay before the next attempt after the file system has failed. */
 #define BACKOFF_FIRST		HZ
@@ -330,18 +330,18 @@ static void look_for_shared(struct batch *batch, sector_t sector)
 /*
  * Is it time to see whether a file that has shared blocks still does? Not while
  * somebody reads it, who could hold the inode's lock: writes would wait behind
- * us.
+ * us. Nor while somebody writes to it: only our own calls are counted.
  */
 static bool is_unshare_due(struct floop_image *image)
 {
 	struct floop_fill *fill = &image->fill;
 
 	return (READ_ONCE(fill->shared) || READ_ONCE(fill->maybe_shared)) &&
-	       !image->read_only && !floop_lease_readers(image) &&
+	       !image->read_only && !floop_lease_has_others(image) &&
 	       time_after_eq(jiffies, READ_ONCE(fill->unshare_at));
 }
 
-/* In jiffies. Readers may go at any time. */
+/* In jiffies. Others may go at any time. */
 static unsigned long until_unshare(struct floop_image *image)
 {
 	if (is_unshare_due(image))
@@ -358,28 +358,31 @@ static bool unshare(struct floop_image *image, struct floop_todo *todo)
 {
 	struct floop_look look = { .ask = todo->ask };
 	struct floop_fill *fill = &image->fill;
-	unsigned long wait, took = 0;
-	bool asked = false, begun;
+	unsigned long began, took, wait;
+	bool asked = false, ready;
 
 	WRITE_ONCE(fill->maybe_shared, false);
 	WRITE_ONCE(fill->unshare_at, jiffies + fill->unshare_wait);
 	WRITE_ONCE(fill->unsharing, floop_rule_holds(FLOOP_RULE_CHANGES));
-	begun = floop_guard_change_begin(image);
+	/* Most of it before anybody waits. */
+	floop_cache_write_pieces(image);
+	began = jiffies;
 	floop_calls_park(image);
-	if (begun && floop_calls_wait(image)) {
-		floop_cache_write_pieces(image);
-		asked = floop_look_unshare(&look, image->sync_file, &took);
-	}
+	ready = floop_calls_wait(image, floop_calls_look(image));
+	ready &= floop_guard_change_begin(image);
+	if (ready && !floop_cache_write_back(image))
+		asked = floop_look_unshare(&look, image->sync_file);
 	if (look.left)
 		return true;
 	floop_calls_unpark(image);
+	took = jiffies - began;
 	wait = max(fill->unshare_wait,
-		   min_t(unsigned long, took * UNSHARE_PART,
-			 UNSHARE_LONGEST));
+		   min_t(unsigned long, took * UNSHARE_PART, UNSHARE_LONGEST));
 	WRITE_ONCE(fill->unshare_at, jiffies + wait);
 	if (asked) {
-		fill->unshare_wait = max_t(unsigned long, wait,
-					   min(wait * 2, UNSHARE_LAST));
+		fill->unshare_wait = min_t(unsigned long,
+					   fill->unshare_wait * 2,
+					   UNSHARE_LAST);
 		mutex_lock(&image->guard.map.lock);
 		bitmap_fill(todo->bits, todo->chunks);
 		mutex_unlock(&image->guard.map.lock);
@@ -536,12 +539,14 @@ static int batch_commit(struct batch *batch, struct floop_todo *todo)
 {
 	struct floop_image *image = batch->image;
 	struct address_space *mapping = image->file->f_mapping;
+	unsigned long look = floop_calls_look(image);
 	struct floop_guard *guard = &image->guard;
 	unsigned int i = 0;
 	int err = 0;
 
-	if (!floop_calls_wait(image))
-		err = -EAGAIN;
+	while (!err && !floop_calls_wait(image, look))
+		if (!floop_guard_in_epoch(guard, batch->epoch))
+			err = -ESTALE;
 	if (!err && floop_rule_holds(FLOOP_RULE_DURABLE))
 		err = floop_image_make_durable(image);
 	/* Direct I/O that fell back to buffered I/O may have left pages. */
@@ -739,7 +744,7 @@ int floop_fill_now(struct floop_ask *ask, sector_t sector, sector_t nr,
 		if (!found)
 			return !look.err && floop_guard_in_epoch(guard, epoch) ?
 				-ENODATA : 0;
-		if (!floop_calls_wait(image))
+		if (!floop_calls_wait(image, floop_calls_look(image)))
 			return 0;
 		mutex_lock(&guard->map.lock);
 		/* Pages would be older than the disk: the fill drops them. */
@@ -848,8 +853,7 @@ bool floop_fill_stop(struct floop_image *image)
 	/* The fill goes on with the chunks until it finds the epoch over. */
 	floop_ask_stop(todo->ask);
 	kvfree_rcu(todo, rcu);
-	if (fill->unsharing)
-		floop_calls_unpark(image);
+	floop_calls_unpark(image);
 	floop_holes_stop(image);
 	return fill->unsharing;
 }

@@ -54,6 +54,25 @@ unsigned int floop_lease_readers(struct floop_image *image)
 	return max(readers - (image->sync_file || image->read_only), 0);
 }
 
+static bool has_other_writers(struct floop_image *image)
+{
+	/* Ours is @file, unless the device is read-only. */
+	return atomic_read(&file_inode(image->file)->i_writecount) >
+	       !image->read_only;
+}
+
+/**
+ * floop_lease_has_others() - does anybody else have the image open?
+ * @image: the image, a file
+ *
+ * Context: Any.
+ * Return: true if somebody does, to read or to write.
+ */
+bool floop_lease_has_others(struct floop_image *image)
+{
+	return has_other_writers(image) || floop_lease_readers(image);
+}
+
 /*
  * Does anybody else have the image open, who could change it unnoticed? On xfs
  * that is somebody who may write: what a reader can do there (clone the image)
@@ -61,10 +80,7 @@ unsigned int floop_lease_readers(struct floop_image *image)
  */
 static bool is_opened(struct floop_image *image)
 {
-	struct inode *inode = file_inode(image->file);
-
-	/* Ours is @file, unless the device is read-only. */
-	return atomic_read(&inode->i_writecount) > !image->read_only ||
+	return has_other_writers(image) ||
 	       (image->guard.readers_end && floop_lease_readers(image));
 }
 

@@ -18,5 +18,6 @@ struct file *floop_lease_open_sync(struct file *file);
 enum floop_unmapped floop_lease_take(struct floop_image *image);
 void floop_lease_drop(struct floop_image *image);
 unsigned int floop_lease_readers(struct floop_image *image);
+bool floop_lease_has_others(struct floop_image *image);
 
 #endif /* FLOOP_LEASE_H */

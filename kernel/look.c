@@ -293,7 +293,6 @@ static bool is_free(struct inode *inode)
  * floop_look_unshare() - have xfs see whether the file still shares blocks
  * @look: the look
  * @file: another descriptor of the file, which leaves its times alone
- * @took: set to how long it has had the inode locked, in jiffies
  *
  * A clone sets a flag in both files. With it xfs tells of no block, even when
  * the other file is long gone. FALLOC_FL_UNSHARE_RANGE copies what is shared of
@@ -312,16 +311,15 @@ static bool is_free(struct inode *inode)
  * sleep.
  * Return: true if xfs has looked.
  */
-bool floop_look_unshare(struct floop_look *look, struct file *file,
-			unsigned long *took)
+bool floop_look_unshare(struct floop_look *look, struct file *file)
 {
 	struct inode *inode = look_inode(look);
 	struct address_space *mapping = inode->i_mapping;
-	int readcount = atomic_read(&inode->i_readcount);
+	int readers = atomic_read(&inode->i_readcount);
+	int writers = atomic_read(&inode->i_writecount);
 	bool asked = false;
 
-	*took = 0;
-	if (floop_lease_readers(look->ask->image))
+	if (floop_lease_has_others(look->ask->image))
 		return false;
 	get_file(file);
 	if (!begin_question(look))
@@ -332,17 +330,16 @@ bool floop_look_unshare(struct floop_look *look, struct file *file,
 	/* Without waiting for it: that would consume errors of others. */
 	write_inode_now(inode, 0);
 	if (sb_rdonly(inode->i_sb) || !is_free(inode) ||
-	    atomic_read(&inode->i_readcount) != readcount ||
+	    atomic_read(&inode->i_readcount) > readers ||
+	    atomic_read(&inode->i_writecount) > writers ||
 	    mapping_tagged(mapping, PAGECACHE_TAG_DIRTY) ||
 	    mapping_tagged(mapping, PAGECACHE_TAG_WRITEBACK) ||
 	    READ_ONCE(inode->i_flags) & (S_IMMUTABLE | S_APPEND | S_SWAPFILE))
 		goto end_write;
 	floop_window(FLOOP_WINDOW_UNSHARE);
-	*took = jiffies;
 	file->f_op->fallocate(file,
 			      FALLOC_FL_UNSHARE_RANGE | FALLOC_FL_KEEP_SIZE,
 			      inode->i_sb->s_maxbytes, 0);
-	*took = jiffies - *took;
 	asked = true;
 end_write:
 	sb_end_write(inode->i_sb);

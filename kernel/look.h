@@ -58,7 +58,6 @@ sector_t floop_look_empty(struct floop_look *look, sector_t block, sector_t max,
 bool floop_look_seek(struct floop_look *look, sector_t sector, int whence,
 		     sector_t *there);
 bool floop_look_realtime(struct floop_look *look);
-bool floop_look_unshare(struct floop_look *look, struct file *file,
-			unsigned long *took);
+bool floop_look_unshare(struct floop_look *look, struct file *file);
 
 #endif /* FLOOP_LOOK_H */

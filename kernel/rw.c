@@ -263,9 +263,12 @@ enum floop_rw_result floop_rw(struct floop_io *io, bool wait,
 
 	if (write) {
 		side = floop_calls_begin(image, iocb->ki_pos,
-					 iov_iter_count(&iter), wait);
+					 iov_iter_count(&iter),
+					 wait && !is_chunk);
 		if (side < 0) {
 			freeze_unprotect(io);
+			if (is_chunk)
+				goto end_chunk;
 			floop_ahead_leave(io);
 			return FLOOP_RW_WRITER_ONLY;
 		}
