@@ -5,7 +5,7 @@
 #   the device's writes would wait behind it. Where it has just begun to,
 #   mapping can be turned off and on nevertheless, and the device detached. When
 #   the lock is let go of, the image is mapped as any other. While somebody
-#   reads the image the driver doesn't ask.
+#   reads the image, or writes to it, the driver doesn't ask.
 # modes: side-by-side
 # machines: stable-side-by-side
 # module: debug
@@ -71,7 +71,20 @@ exec 9<&-
 wait_unshared 8
 goes_mapped "when they have gone" "$dev"
 
+# Its next look would be within ten seconds.
 cp --reflink=always "$MNT/image" "$MNT/twin"
+wait_until 20 maps_nothing
+sleep 1
+exec 9<>"$MNT/image"
+window 60000 UNSHARE
+for second in {1..14}; do
+	check "second $second: a write beside a writer" \
+		timeout 60 dd if=/dev/zero of="$dev" bs=4k count=1 seek=1024 \
+		oflag=direct status=none
+	sleep 1
+done
+! in_window UNSHARE || fail "xfs looks while somebody writes"
+exec 9>&-
 looks_in_vain
 check "a detach" timeout 60 losetup -d "$dev"
 wait_until 60 test ! -e "/sys/block/${dev#/dev/}/loop/backing_file"
