@@ -23,7 +23,7 @@
 #include "image.h"
 
 /* How long to wait for calls to end. Most return in less than a millisecond. */
-#define PATIENCE	HZ
+#define PATIENCE	(HZ / 10)
 /* So many looks come soon one after the other. */
 #define SOON		20
 
@@ -134,7 +134,7 @@ bool floop_calls_ended(struct floop_image *image, unsigned long look)
  * @image: the image
  * @look: when: from floop_calls_look()
  *
- * Context: Process context. Sleeps for a second at most.
+ * Context: Process context. Sleeps for a tenth of a second at most.
  * Return: false if one hasn't ended by then.
  */
 bool floop_calls_wait(struct floop_image *image, unsigned long look)
