@@ -144,10 +144,13 @@ served() {
 # mounted WHERE - a path without links. Also if its file system has been shut
 # down, which mountpoint doesn't know; and in a tenth of findmnt's time
 mounted() {
-	local at
-	while read -r _ _ _ _ at _; do
+	local lines line at
+	mapfile -t lines </proc/self/mountinfo
+	for line in "${lines[@]}"; do
+		[[ $line == *" $1 "* ]] || continue
+		read -r _ _ _ _ at _ <<<"$line"
 		[ "$at" != "$1" ] || return 0
-	done </proc/self/mountinfo
+	done
 	return 1
 }
 

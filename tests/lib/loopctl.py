@@ -1,21 +1,6 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""The loop ioctls, for tests: as a Python module and as a command.
+"""The loop ioctls, for tests. In shell: tests/programs/loopdev.c."""
 
-The command: loopctl.py [--prefix floop|loop] VERB [ARG]...; $PREFIX otherwise.
-On failure it prints the errno's name on stderr and exits with 1.
-
-  attach [--read-only] [--offset N] [--size-limit N] [--block-size N]
-         [--partscan] [--autoclear] [--direct] [--device DEV] FILE
-                                                         prints the device
-  detach DEV...
-  status DEV            all fields of LOOP_GET_STATUS64, one NAME=VALUE a line
-  set-status DEV [--offset N] [--size-limit N] [--flags N]
-  set-capacity|change-fd|direct-io|block-size DEV [ARG]
-  add [N] | remove N | get-free                          print the number
-"""
-
-import argparse
 import ctypes
 import errno
 import fcntl
@@ -23,7 +8,6 @@ import os
 import pathlib
 import stat
 import struct
-import sys
 import time
 
 # <linux/loop.h>
@@ -368,122 +352,3 @@ def detach(device, seconds=60):
                 f"{device} is still attached {seconds} s after LOOP_CLR_FD"
             )
         time.sleep(0.02)
-
-
-def number(text):
-    scale = {"k": 10, "m": 20, "g": 30}.get(text[-1].lower())
-    return int(text[:-1], 0) << scale if scale else int(text, 0)
-
-
-def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--prefix", default=default_prefix())
-    verbs = parser.add_subparsers(dest="verb", required=True)
-    p = verbs.add_parser("attach")
-    p.add_argument("--read-only", action="store_true")
-    p.add_argument("--offset", type=number, default=0)
-    p.add_argument("--size-limit", type=number, default=0)
-    p.add_argument("--block-size", type=number, default=0)
-    p.add_argument("--partscan", action="store_true")
-    p.add_argument("--autoclear", action="store_true")
-    p.add_argument("--direct", action="store_true")
-    p.add_argument("--device")
-    p.add_argument("file")
-    p = verbs.add_parser("detach")
-    p.add_argument("device", nargs="+")
-    p = verbs.add_parser("status")
-    p.add_argument("device")
-    p = verbs.add_parser("set-status")
-    p.add_argument("device")
-    p.add_argument("--offset", type=number)
-    p.add_argument("--size-limit", type=number)
-    p.add_argument("--flags", type=number)
-    p = verbs.add_parser("set-capacity")
-    p.add_argument("device")
-    p = verbs.add_parser("change-fd")
-    p.add_argument("device")
-    p.add_argument("file")
-    for verb in ("direct-io", "block-size"):
-        p = verbs.add_parser(verb)
-        p.add_argument("device")
-        p.add_argument("value", type=number)
-    p = verbs.add_parser("add")
-    p.add_argument("number", type=int, nargs="?", default=-1)
-    p = verbs.add_parser("remove")
-    p.add_argument("number", type=int)
-    verbs.add_parser("get-free")
-    a = parser.parse_args(argv)
-
-    if a.verb == "attach":
-        flags = (
-            (LO_FLAGS_PARTSCAN if a.partscan else 0)
-            | (LO_FLAGS_AUTOCLEAR if a.autoclear else 0)
-            | (LO_FLAGS_DIRECT_IO if a.direct else 0)
-        )
-        print(
-            attach(
-                a.file,
-                a.prefix,
-                a.device,
-                a.read_only,
-                flags,
-                a.offset,
-                a.size_limit,
-                a.block_size,
-            )
-        )
-    elif a.verb == "detach":
-        for device in a.device:
-            detach(device)
-    elif a.verb == "status":
-        with Device(a.device, os.O_RDONLY) as d:
-            info = d.get_status64()
-            for field in (
-                "device",
-                "inode",
-                "rdevice",
-                "offset",
-                "sizelimit",
-                "number",
-                "flags",
-            ):
-                print(f"{field}={getattr(info, 'lo_' + field)}")
-            print(f"file_name={info.lo_file_name.decode()}")
-    elif a.verb == "set-status":
-        with Device(a.device) as d:
-            info = d.get_status64()
-            if a.offset is not None:
-                info.lo_offset = a.offset
-            if a.size_limit is not None:
-                info.lo_sizelimit = a.size_limit
-            if a.flags is not None:
-                info.lo_flags = a.flags
-            d.set_status64(info)
-    elif a.verb == "set-capacity":
-        with Device(a.device) as d:
-            d.set_capacity()
-    elif a.verb == "change-fd":
-        with Device(a.device, os.O_RDONLY) as d, open(a.file, "rb") as f:
-            d.change_fd(f.fileno())
-    elif a.verb == "direct-io":
-        with Device(a.device) as d:
-            d.set_direct_io(a.value)
-    elif a.verb == "block-size":
-        with Device(a.device) as d:
-            d.set_block_size(a.value)
-    else:
-        with Control(a.prefix) as c:
-            if a.verb == "add":
-                print(c.add(a.number))
-            elif a.verb == "remove":
-                print(c.remove(a.number))
-            else:
-                print(c.get_free())
-
-
-if __name__ == "__main__":
-    try:
-        main()
-    except OSError as e:
-        print(f"loopctl: {errno_name(e)}: {e}", file=sys.stderr)
-        sys.exit(1)

@@ -20,6 +20,7 @@ static const char usage[] =
 	"loopdev sector DEVICE BYTES\n"
 	"loopdev change DEVICE FILE\n"
 	"loopdev autoclear DEVICE\n"
+	"loopdev set [-o OFFSET] [-s SIZELIMIT] [-f FLAGS] DEVICE\n"
 	"loopdev add|remove N\n"
 	"loopdev free\n";
 
@@ -44,12 +45,20 @@ static void node(char *buf, size_t size, int n)
 	snprintf(buf, size, "%.*s%d", (int)(dash - c), c, n);
 }
 
+/* The errno's name, too, for errno() in tests/lib/devices.sh */
+__attribute__((noreturn))
+static void failed(const char *path, const char *what)
+{
+	die("%s: %s: %s: %s", path, what, strerrorname_np(errno),
+	    strerror(errno));
+}
+
 static int xopen(const char *path, int flags)
 {
 	int fd = open(path, flags | O_CLOEXEC);
 
 	if (fd < 0)
-		die("%s: %s", path, strerror(errno));
+		failed(path, "open");
 	return fd;
 }
 
@@ -101,7 +110,7 @@ static int do_attach(int argc, char **argv)
 		int free = n >= 0 ? n : ioctl(ctl, LOOP_CTL_GET_FREE);
 
 		if (free < 0)
-			die("LOOP_CTL_GET_FREE: %s", strerror(errno));
+			failed(control(), "LOOP_CTL_GET_FREE");
 		node(path, sizeof(path), free);
 		dev = open(path, (ro ? O_RDONLY : O_RDWR) | O_CLOEXEC);
 		if (dev < 0) {
@@ -110,7 +119,7 @@ static int do_attach(int argc, char **argv)
 			 * may be a moment behind
 			 */
 			if (errno != ENOENT && errno != ENXIO)
-				die("%s: %s", path, strerror(errno));
+				failed(path, "open");
 			usleep(10000);
 			continue;
 		}
@@ -119,10 +128,16 @@ static int do_attach(int argc, char **argv)
 			return 0;
 		}
 		if (errno != EBUSY || n >= 0)
-			die("%s: LOOP_CONFIGURE: %s", path, strerror(errno));
+			failed(path, "LOOP_CONFIGURE");
 		close(dev);
 	}
 	die("no free device after %d tries", tries);
+}
+
+static void get_status(int fd, const char *path, struct loop_info64 *info)
+{
+	if (ioctl(fd, LOOP_GET_STATUS64, info))
+		failed(path, "LOOP_GET_STATUS64");
 }
 
 static int do_status(const char *path)
@@ -130,11 +145,17 @@ static int do_status(const char *path)
 	int fd = xopen(path, O_RDONLY);
 	struct loop_info64 info;
 
-	if (ioctl(fd, LOOP_GET_STATUS64, &info))
-		die("%s: LOOP_GET_STATUS64: %s", path, strerror(errno));
+	get_status(fd, path, &info);
 	printf("number=%u flags=%u offset=%llu sizelimit=%llu file=%s\n",
 	       info.lo_number, info.lo_flags, info.lo_offset, info.lo_sizelimit,
 	       info.lo_file_name);
+	return 0;
+}
+
+static int set_status(int fd, const char *path, struct loop_info64 *info)
+{
+	if (ioctl(fd, LOOP_SET_STATUS64, info))
+		failed(path, "LOOP_SET_STATUS64");
 	return 0;
 }
 
@@ -143,12 +164,44 @@ static int do_autoclear(const char *path)
 	int fd = xopen(path, O_RDONLY);
 	struct loop_info64 info;
 
-	if (ioctl(fd, LOOP_GET_STATUS64, &info))
-		die("%s: LOOP_GET_STATUS64: %s", path, strerror(errno));
+	get_status(fd, path, &info);
 	info.lo_flags |= LO_FLAGS_AUTOCLEAR;
-	if (ioctl(fd, LOOP_SET_STATUS64, &info))
-		die("%s: LOOP_SET_STATUS64: %s", path, strerror(errno));
-	return 0;
+	return set_status(fd, path, &info);
+}
+
+static int do_set(int argc, char **argv)
+{
+	const char *offset = NULL, *limit = NULL, *flags = NULL, *path;
+	struct loop_info64 info;
+	int opt, fd;
+
+	while ((opt = getopt(argc, argv, "o:s:f:")) != -1) {
+		switch (opt) {
+		case 'o':
+			offset = optarg;
+			break;
+		case 's':
+			limit = optarg;
+			break;
+		case 'f':
+			flags = optarg;
+			break;
+		default:
+			die("%s", usage);
+		}
+	}
+	if (optind + 1 != argc)
+		die("%s", usage);
+	path = argv[optind];
+	fd = xopen(path, O_RDWR);
+	get_status(fd, path, &info);
+	if (offset)
+		info.lo_offset = bytes(offset);
+	if (limit)
+		info.lo_sizelimit = bytes(limit);
+	if (flags)
+		info.lo_flags = bytes(flags);
+	return set_status(fd, path, &info);
 }
 
 static int do_detach(const char *path, int wait)
@@ -157,7 +210,7 @@ static int do_detach(const char *path, int wait)
 	int fd = xopen(path, O_RDONLY), tries;
 
 	if (ioctl(fd, LOOP_CLR_FD))
-		die("%s: LOOP_CLR_FD: %s", path, strerror(errno));
+		failed(path, "LOOP_CLR_FD");
 	close(fd);
 	/*
 	 * With others having it open, udev for one, it is detached when the
@@ -186,7 +239,7 @@ static int simple(const char *path, unsigned long cmd, unsigned long arg)
 	int ret = ioctl(fd, cmd, arg);
 
 	if (ret < 0)
-		die("%s: %s", path, strerror(errno));
+		failed(path, "ioctl");
 	return ret;
 }
 
@@ -196,6 +249,8 @@ int main(int argc, char **argv)
 
 	if (!strcmp(verb, "attach"))
 		return do_attach(argc - 1, argv + 1);
+	if (!strcmp(verb, "set"))
+		return do_set(argc - 1, argv + 1);
 	if (!strcmp(verb, "free")) {
 		printf("%d\n", simple(control(), LOOP_CTL_GET_FREE, 0));
 		return 0;

@@ -30,7 +30,7 @@ for fs in ext4 xfs; do
 	dm_becomes below "0 $start linear $disk 0
 $start $count error
 $((start + count)) $((size - start - count)) linear $disk $((start + count))"
-	echo "$fs: LOOP_SET_DIRECT_IO: $(errno direct-io "$dev" 1)"
+	echo "$fs: LOOP_SET_DIRECT_IO: $(errno direct "$dev" 1)"
 	dm_becomes below "0 $size linear $disk 0"
 	refused "$fs: the next flush" "*rror*" sync "$dev"
 	check "$fs: the one after it" sync "$dev"

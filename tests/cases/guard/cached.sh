@@ -47,9 +47,9 @@ for fs in ext4 xfs; do
 	dev=$(attach --direct "$image")
 	is "$fs: sectors" "$(attr "$dev" queue/logical_block_size)" 4096
 	looked_at "a size limit" 2 \
-		loopctl set-status "$dev" --size-limit $((4 << 20))
-	looked_at "no size limit" 3 loopctl set-status "$dev" --size-limit 0
-	looked_at "any block size" 4 loopctl block-size "$dev" 0
+		loopdev set -s $((4 << 20)) "$dev"
+	looked_at "no size limit" 3 loopdev set -s 0 "$dev"
+	looked_at "any block size" 4 loopdev sector "$dev" 0
 	wait_mapped "$dev"
 	goes_mapped "$fs: after that" "$dev"
 	detach "$dev"

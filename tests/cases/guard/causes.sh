@@ -12,10 +12,12 @@ programs loopdev pattern
 
 # causes - "NAME=NUMBER" for each cause of I/O through the file
 causes() {
-	local name value
-	while read -r name value; do
-		[[ $name != ios_file_* ]] || echo "${name#ios_file_}=$value"
-	done <<<"$(<"/sys/block/${dev#/dev/}/loop/stat")"
+	local all
+	all=$(<"/sys/block/${dev#/dev/}/loop/stat")
+	all=${all#*$'\n'ios_file_}
+	all=${all%%$'\n'broken_at *}
+	all=${all//ios_file_/}
+	echo "${all// /=}"
 }
 
 # counts_as CAUSE COMMAND... - it is one I/O through the file, of that cause

@@ -40,7 +40,7 @@ for fs in ext4 xfs; do
 	written "$MNT/image" 8M 1
 	dev=$(attach "$MNT/image")
 	wait_mapped "$dev"
-	loopctl set-status "$dev" --offset $((1 << 20))
+	loopdev set -o $((1 << 20)) "$dev"
 	wait_mapped "$dev"
 	cmp -n 7M -i 0:1M "$dev" "$MNT/image" ||
 		fail "$fs: the offset makes no difference"

@@ -41,7 +41,7 @@ echo 20000 >"$tracing/buffer_size_kb"
 echo >"$tracing/trace"
 echo 1 >"$tracing/events/kmem/kmalloc/enable"
 echo 1 >"$tracing/events/shares/enable"
-number=$(loopctl add 77)
+number=$(loopdev add 77)
 dev=$(attach --device "/dev/${PREFIX}77" "$MNT/image")
 echo 0 >"$tracing/events/kmem/kmalloc/enable"
 dd if="$dev" of=/dev/null bs=4k count=1 iflag=direct status=none
@@ -88,5 +88,5 @@ snapshot after
 cmp -s "$WORK/image.before" "$WORK/image.after" &&
 	fail "turning mapping off changes nothing: this looks at something else"
 detach "$dev"
-loopctl remove 77
+loopdev remove 77
 end_fs

@@ -15,11 +15,11 @@ for _ in 2 3 4 5 6 7 8; do
 done
 passes_on "$device" "$image" 2
 
-free=/dev/$PREFIX$(loopctl get-free)
-is "a device is not its own image" "$(errno attach --device "$free" "$free")" \
+free=/dev/$PREFIX$(loopdev free)
+is "a device is not its own image" "$(errno attach -n "${free##*[!0-9]}" "$free")" \
 	EBADF
 is "one in use is not attached again" \
-	"$(errno attach --device "$first" "$device")" EBUSY
+	"$(errno attach -n "${first##*[!0-9]}" "$device")" EBUSY
 
 # LOOP_CHANGE_FD gives a read-only device no image that is on top of it.
 low=$(attach --read-only "$image")
@@ -28,7 +28,7 @@ high=$(attach --read-only "$low")
 later detach "$high"
 higher=$(attach --read-only "$high")
 later detach "$higher"
-is "not to itself" "$(errno change-fd "$low" "$low")" EBADF
-is "not to what is on it" "$(errno change-fd "$low" "$high")" EBADF
-is "nor further up" "$(errno change-fd "$low" "$higher")" EBADF
+is "not to itself" "$(errno change "$low" "$low")" EBADF
+is "not to what is on it" "$(errno change "$low" "$high")" EBADF
+is "nor further up" "$(errno change "$low" "$higher")" EBADF
 is "it is as before" "$(attr "$low" loop/backing_file)" "$image"

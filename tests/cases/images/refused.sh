@@ -14,7 +14,7 @@ refuses() {
 	is "$1: direct" "$(dio "$device")" 0
 	matches "$1: because" "$(attr "$device" loop/dio_reason)" \
 		"*refuses direct I/O*"
-	refused "$1: LOOP_SET_DIRECT_IO" "*" loopctl direct-io "$device" 1
+	refused "$1: LOOP_SET_DIRECT_IO" "*" loopdev direct "$device" 1
 	detach "$device"
 }
 

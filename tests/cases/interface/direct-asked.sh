@@ -14,7 +14,7 @@ parameter=/sys/module/$MODULE/parameters/direct
 direct() {
 	local flags
 	is "$what: loop/dio" "$(dio "$1")" "$2"
-	flags=$(loopctl status "$1" | sed -n "s/^flags=//p")
+	flags=$(loopdev status "$1" | sed "s/.* flags=\([0-9]*\) .*/\1/")
 	is "$what: LO_FLAGS_DIRECT_IO" "$(((flags & 16) / 16))" "$2"
 	detach "$1"
 }
@@ -29,10 +29,10 @@ what="always"
 direct "$(attach "$image")" 1
 what="turned off, then refused"
 device=$(attach "$image")
-loopctl direct-io "$device" 0
-loopctl set-status "$device" --offset 1000
-refused "$what" "*" loopctl direct-io "$device" 1
-loopctl set-status "$device" --offset 0
+loopdev direct "$device" 0
+loopdev set -o 1000 "$device"
+refused "$what" "*" loopdev direct "$device" 1
+loopdev set -o 0 "$device"
 direct "$device" 0
 echo asked >"$parameter"
 is "the parameter" "$(<"$parameter")" asked
@@ -47,7 +47,7 @@ what="the flag"
 direct "$(attach --direct "$image")" 1
 what="LOOP_SET_DIRECT_IO"
 device=$(attach "$image")
-loopctl direct-io "$device" 1
+loopdev direct "$device" 1
 direct "$device" 1
 
 disk=$(attach --block-size 4096 "$(mkimage 256M)")

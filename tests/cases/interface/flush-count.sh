@@ -27,9 +27,9 @@ modprobe loop
 on_disk ext4
 head -c 4M /dev/urandom >"$MNT/image"
 sync
-dev=$(loopctl --prefix loop attach "$MNT/image")
+dev=$(CTL=/dev/loop-control loopdev attach "$MNT/image")
 counts "in-tree" "$dev"
-loopctl --prefix loop detach "$dev"
+loopdev detach "$dev"
 
 programs loopdev
 dev=$(loop_attach buffered "$MNT/image")

@@ -24,25 +24,25 @@ told() {
 # scan_fails PREFIX - a partition is in use
 scan_fails() {
 	local device
-	device=$(loopctl --prefix "$1" attach "$MNT/image")
+	device=$(CTL="/dev/$1-control" loopdev attach "$MNT/image")
 	partx --add "$device"
 	wait_until 20 test -b "${device}p1"
 	exec 3<"${device}p1"
 	mark_log
-	loopctl --prefix "$1" set-status "$device" --flags 8
+	CTL="/dev/$1-control" loopdev set -f 8 "$device"
 	exec 3<&-
 	told "partition scan"
 	# udev looks at it once more when it is closed
 	udev_settle
 	partx --delete "$device"
-	loopctl --prefix "$1" detach "$device"
+	loopdev detach "$device"
 }
 
 # read_fails PREFIX - the image is cut short
 read_fails() {
 	local device
 	cp "$MNT/image" "$MNT/short"
-	device=$(loopctl --prefix "$1" attach "$MNT/short")
+	device=$(CTL="/dev/$1-control" loopdev attach "$MNT/short")
 	udev_settle
 	truncate -s 0 "$MNT/short"
 	mark_log
@@ -51,7 +51,7 @@ read_fails() {
 		fail "$1: data beyond the end was read"
 	fi
 	told "error, dev"
-	loopctl --prefix "$1" detach "$device"
+	loopdev detach "$device"
 }
 
 # bad_read_is_told DEVICE - it can't be read, and the log says so
@@ -66,7 +66,7 @@ bad_read_is_told() {
 disk_fails() {
 	local device mapping
 	dmsetup create fails --table "0 16384 zero"
-	device=$(loopctl --prefix "$1" attach --direct /dev/mapper/fails)
+	device=$(CTL="/dev/$1-control" loopdev attach -d /dev/mapper/fails)
 	mapping=/sys/block/${device#/dev/}/loop/mapping
 	[ ! -e "$mapping" ] || echo 1 >"$mapping"
 	udev_settle
@@ -79,7 +79,7 @@ disk_fails() {
 	# The log limits the rate of these lines, and udev's reads count, too
 	wait_until 30 bad_read_is_told "$device"
 	told "error, dev ${device#/dev/}, sector 64 "
-	loopctl --prefix "$1" detach "$device"
+	loopdev detach "$device"
 	udev_settle
 	dmsetup remove --retry fails
 }
@@ -87,21 +87,21 @@ disk_fails() {
 # zeroes_fail PREFIX - ext4 can't do that to a file without extents
 zeroes_fail() {
 	local device
-	device=$(loopctl --prefix "$1" attach "$MNT/image")
+	device=$(CTL="/dev/$1-control" loopdev attach "$MNT/image")
 	udev_settle
 	mark_log
 	blkdiscard -f -z -l 1M "$device"
 	told "error, dev"
-	loopctl --prefix "$1" detach "$device"
+	loopdev detach "$device"
 }
 
 # flush_fails PREFIX - the block layer lets it through to a device that has no
 # image, for the device had a write cache with its last one
 flush_fails() {
 	local device
-	device=$(loopctl --prefix "$1" attach "$MNT/image")
+	device=$(CTL="/dev/$1-control" loopdev attach "$MNT/image")
 	udev_settle
-	loopctl --prefix "$1" detach "$device"
+	loopdev detach "$device"
 	udev_settle
 	mark_log
 	! sync "$device" 2>/dev/null ||

@@ -21,7 +21,7 @@ major=$(awk -v name="$PREFIX" \
 matches "the major number" "$major" "[0-9]*"
 [ "$PREFIX" = floop ] || is "it is loop's" "$major" 7
 
-later sh -c "python3 tests/lib/loopctl.py remove 77 2>/dev/null || true"
+later sh -c "loopdev remove 77 2>/dev/null || true"
 mknod "$WORK/node" b "$major" 77
 if [ "$autoload" = there ]; then
 	check "opening the node" dd if="$WORK/node" of=/dev/null count=1

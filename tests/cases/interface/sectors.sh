@@ -47,27 +47,27 @@ what="an offset of 8192"
 has "$(attach --offset 8192 --direct "$image")" 4096 1 direct
 what="turned off"
 device=$(attach --direct "$image")
-loopctl direct-io "$device" 0
+loopdev direct "$device" 0
 has "$device" 4096 0 "turned off by LOOP_SET_DIRECT_IO*"
 what="turned off and on"
 device=$(attach --direct "$image")
-loopctl direct-io "$device" 0
-loopctl direct-io "$device" 1
+loopdev direct "$device" 0
+loopdev direct "$device" 1
 has "$device" 4096 1 direct
 what="asked for when it is direct already"
 image=$(new)
 mkswap -q "$image"
 device=$(attach "$image")
-loopctl direct-io "$device" 1
-loopctl set-status "$device" --offset 8192
+loopdev direct "$device" 1
+loopdev set -o 8192 "$device"
 has "$device" 4096 1 direct
 what="a block size that can't be"
 image=$(new)
 mkswap -q "$image"
 device=$(attach "$image")
-refused "$what" "*" loopctl block-size "$device" 3000
+refused "$what" "*" loopdev sector "$device" 3000
 # It doesn't count as the user's choice, which would stay
-loopctl set-status "$device" --offset 512
+loopdev set -o 512 "$device"
 has "$device" 512 0 "offset 512 is not a multiple of 4096"
 what="asked for and not possible"
 image=$(new)
