@@ -853,6 +853,7 @@ bool floop_fill_stop(struct floop_image *image)
 	/* The fill goes on with the chunks until it finds the epoch over. */
 	floop_ask_stop(todo->ask);
 	kvfree_rcu(todo, rcu);
+	/* For a look that is left behind. */
 	floop_calls_unpark(image);
 	floop_holes_stop(image);
 	return fill->unsharing;
