@@ -9,10 +9,16 @@ dir=$(dirname "$0")
 
 "$dir/host-packages.sh"
 "$dir/venv.sh"
+if [ "${1:-}" != --no-module ]; then
+	# It has no use for all CPUs, nor has the guest root.
+	"$dir/users-root.sh" --base &
+	base=$!
+fi
 "$dir/guest-root.sh"
 "$dir/emulator.sh"
 [ "${1:-}" = --no-module ] && exit 0
 for kver in $(kernels); do
 	"$dir/module.sh" "$kver" floop
 done
+wait "$base"
 "$dir/users-root.sh"

@@ -1,13 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Make build/users.img, the disk image that ./vm --systemd boots: a Debian
-# system with systemd as init and, unchanged, the programs that use loop devices
-# on users' machines. The kernels come from the guest root, so that the module
-# fits. The image is made again when the recipe below or the guest root changes.
+# Usage: users-root.sh [--base]. Make build/users.img, the disk image that
+# ./vm --systemd boots: a Debian system with systemd as init and, unchanged, the
+# programs that use loop devices on users' machines. The kernels come from the
+# guest root, so that the module fits. The image is made again when the recipe
+# below or the guest root changes. With --base, make what needs no guest root,
+# if there is no image: that one can be made at the same time.
 
 . "$(dirname "$0")/machine.sh"
 . "$PROJECT/machine/roots.sh"
-"$PROJECT/machine/guest-root.sh"
+[ "${1:-}" = --base ] || "$PROJECT/machine/guest-root.sh"
 locked users-root
 
 suite=trixie
@@ -34,6 +36,18 @@ bootstrap()
 {
 	as_root rm -rf "$new" "$BUILD/users.img.new"
 	debian "$new"
+}
+
+base()
+{
+	local stamp
+	stamp=$(stamp_of suite pockets packages mirror security debian \
+		bootstrap < /dev/null)
+	[ "$(cat "$new.stamp" 2> /dev/null)" != "$stamp" ] || return 0
+	rm -f "$new.stamp"
+	step "users' root: Debian $suite with systemd and programs (a minute)" \
+		bootstrap
+	printf '%s\n' "$stamp" > "$new.stamp"
 }
 
 # Boot to a target of our own, so that no timer and no getty starts by itself.
@@ -172,6 +186,11 @@ image()
 	disk_image "$new" "$BUILD/users.img.new" floop-users 2048
 }
 
+if [ "${1:-}" = --base ]; then
+	[ -s "$BUILD/users.img" ] || base
+	exit 0
+fi
+
 parts=(settings install_kernels initramfs kernels up_to_date)
 stamp=$(stamp_of suite pockets packages mirror security debian bootstrap \
 	"${parts[@]}" finish disk_image image < <(cat "$ROOT/floop/stamp" \
@@ -182,7 +201,9 @@ stamp=$(stamp_of suite pockets packages mirror security debian bootstrap \
 for kver in $(kernels); do
 	"$PROJECT/machine/module.sh" "$kver" floop
 done
-step "users' root: Debian $suite with systemd and programs (a minute)" bootstrap
+base
+# What is half finished is made anew.
+rm "$new.stamp"
 step "users' root: the kernels and an initramfs for each" finish
 step "users' root: a disk image of it" image
 as_root rm -rf "$new"

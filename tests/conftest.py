@@ -792,7 +792,7 @@ def pytest_collection_finish(session):
     session.machines = Machines(session.config)
     ordered = others
     # The longest first, so that none is left to run alone at the end: users'
-    # systems reboot, and the others' cases take about the same time.
+    # systems reboot, and what may take longer does on the whole.
     parts = [
         (needs, part)
         for needs, items in groups.items()
@@ -800,7 +800,8 @@ def pytest_collection_finish(session):
     ]
     names = [str(needs) for needs, _ in parts]
     for needs, items in sorted(
-        parts, key=lambda p: (not p[0].init, -len(p[1]))
+        parts,
+        key=lambda p: (not p[0].init, -sum(i.case_timeout for i in p[1])),
     ):
         name = f"{len(session.machines.all) + 1}-{needs}"
         machine = Machine(session.config, needs, items, top / name)
