@@ -8,6 +8,7 @@
 # timeout: 600
 # debug: no
 # coverage: no
+# long: yes
 . tests/lib/hosts.sh
 
 noise "$WORK/noise" 1
