@@ -71,7 +71,11 @@ exec 9<&-
 wait_unshared 8
 goes_mapped "when they have gone" "$dev"
 
-# Its next look would be within ten seconds.
+# Attached without a twin, it is not mapped beside one, and is looked at again
+# within ten seconds.
+detach "$dev"
+dev=$(attach "$MNT/image")
+wait_mapped "$dev"
 cp --reflink=always "$MNT/image" "$MNT/twin"
 wait_until 20 maps_nothing
 sleep 1
