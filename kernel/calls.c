@@ -94,7 +94,7 @@ void floop_calls_end(struct floop_image *image, int side)
  * @image: the image
  *
  * Context: Process context. Doesn't sleep.
- * Return: what floop_calls_ended() asks for.
+ * Return: what floop_calls_wait() asks for.
  */
 unsigned long floop_calls_look(struct floop_image *image)
 {
@@ -107,15 +107,8 @@ unsigned long floop_calls_look(struct floop_image *image)
 	return look;
 }
 
-/**
- * floop_calls_ended() - have all calls ended that there were?
- * @image: the image
- * @look: when: from floop_calls_look()
- *
- * Context: Process context. Doesn't sleep.
- * Return: true if they have.
- */
-bool floop_calls_ended(struct floop_image *image, unsigned long look)
+/* Have all calls ended that there were at @look? */
+static bool have_ended(struct floop_image *image, unsigned long look)
 {
 	struct floop_calls *calls = &image->calls;
 	bool ended;
@@ -142,7 +135,7 @@ bool floop_calls_wait(struct floop_image *image, unsigned long look)
 	unsigned long end = jiffies + PATIENCE;
 	unsigned int looks = 0;
 
-	while (!floop_calls_ended(image, look)) {
+	while (!have_ended(image, look)) {
 		if (time_after(jiffies, end))
 			return false;
 		if (looks++ < SOON)

@@ -34,7 +34,6 @@ int floop_calls_begin(struct floop_image *image, loff_t pos, size_t bytes,
 		      bool wait);
 void floop_calls_end(struct floop_image *image, int side);
 unsigned long floop_calls_look(struct floop_image *image);
-bool floop_calls_ended(struct floop_image *image, unsigned long look);
 bool floop_calls_wait(struct floop_image *image, unsigned long look);
 void floop_calls_park(struct floop_image *image);
 void floop_calls_unpark(struct floop_image *image);

@@ -190,7 +190,6 @@ enum floop_rw_result floop_rw(struct floop_io *io, bool wait,
 	bool write = bio_op(io->bio) == REQ_OP_WRITE;
 	bool is_chunk = io->flags & FLOOP_IO_AHEAD;
 	struct iov_iter iter;
-	int side = 0;
 	ssize_t ret;
 
 	floop_rw_iter(io, &iter);
@@ -262,9 +261,10 @@ enum floop_rw_result floop_rw(struct floop_io *io, bool wait,
 	}
 
 	if (write) {
-		side = floop_calls_begin(image, iocb->ki_pos,
-					 iov_iter_count(&iter),
-					 wait && !is_chunk);
+		int side = floop_calls_begin(image, iocb->ki_pos,
+					     iov_iter_count(&iter),
+					     wait && !is_chunk);
+
 		if (side < 0) {
 			freeze_unprotect(io);
 			if (is_chunk)
