@@ -425,6 +425,15 @@ def boot_of(case, plan):
     return int(boot), kernel
 
 
+def busy():
+    """For how many seconds the machine's CPUs have had something to do. In an
+    emulated machine that is what a case costs the host.
+    """
+    first = pathlib.Path("/proc/stat").read_text().split("\n", 1)[0]
+    user, nice, system, _, _, irq, softirq = map(int, first.split()[1:8])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
 def run_case(case, plan, machine, kernel_log):
     """Its problems, the seconds it took, and how to go on: 0,
     NEEDS_FRESH_MACHINE or REBOOT.
@@ -467,7 +476,7 @@ def run_case(case, plan, machine, kernel_log):
     log = os.open(
         results / f"{slug}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644
     )
-    begun = time.monotonic()
+    begun, busy_before = time.monotonic(), busy()
     with open("/dev/null") as null:
         process = subprocess.Popen(
             [
@@ -549,7 +558,14 @@ def run_case(case, plan, machine, kernel_log):
 
     new = results / f"{slug}.new"
     with open(new, "w") as f:
-        json.dump({"problems": problems, "seconds": seconds}, f)
+        json.dump(
+            {
+                "problems": problems,
+                "seconds": seconds,
+                "cpu": round(busy() - busy_before, 1),
+            },
+            f,
+        )
         f.flush()
         os.fsync(f.fileno())
     os.rename(new, results / f"{slug}.json")
