@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # Usage: setup.sh [--no-module]. Do all set-up of the test machine, in order; a
-# step whose work is done already does nothing. --no-module: leave out the
+# step whose work is done already does nothing. With LONG the users' root, too,
+# which otherwise ./vm makes when it is asked for. --no-module: leave out the
 # modules and the users' root.
 
 dir=$(dirname "$0")
@@ -9,7 +10,9 @@ dir=$(dirname "$0")
 
 "$dir/host-packages.sh"
 "$dir/venv.sh"
-if [ "${1:-}" != --no-module ]; then
+users=
+[ "${1:-}" = --no-module ] || users=${LONG-}
+if [ -n "$users" ]; then
 	# It has no use for all CPUs, nor has the guest root.
 	"$dir/users-root.sh" --base &
 	base=$!
@@ -20,5 +23,7 @@ fi
 for kver in $(kernels); do
 	"$dir/module.sh" "$kver" floop
 done
-wait "$base"
-"$dir/users-root.sh"
+if [ -n "$users" ]; then
+	wait "$base"
+	"$dir/users-root.sh"
+fi

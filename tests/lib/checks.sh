@@ -76,6 +76,16 @@ seed() {
 	echo "seed $SEED (SEED=$SEED has the same run again)"
 }
 
+# file_systems ONE - what a case that is about the driver's own doings runs on:
+# one file system, or both with LONG and on the debug kernel
+file_systems() {
+	if [ -n "${LONG-}" ] || [ "$KERNEL" = debug ]; then
+		echo ext4 xfs
+	else
+		echo "$1"
+	fi
+}
+
 # more N [M] - N, or M on the debug kernel, or $LONG times N (LONG=10 make
 # test-debug: ten times as much)
 more() {

@@ -22,7 +22,7 @@ zeroes_limit() {
 	attr "$dev" queue/write_zeroes_max_bytes
 }
 
-for fs in ext4 xfs; do
+for fs in $(file_systems ext4); do
 	begin_fs "$fs"
 	written "$MNT/image" 8M 1
 	full=$(stat -c %b "$MNT/image")

@@ -20,7 +20,7 @@ is_known() {
 	[ "$(status "$dev" shared)" != null ]
 }
 
-for fs in ext4 xfs; do
+for fs in $(file_systems xfs); do
 	begin_fs "$fs"
 	for driver in loop floop; do
 		echo "--- $fs, $driver"

@@ -10,7 +10,7 @@
 programs loopdev devfsx pattern
 seed
 
-for fs in ext4 xfs; do
+for fs in $(file_systems ext4); do
 	begin_fs "$fs"
 	for unit in auto 16384 65536 4194304; do
 		mkimage $((8 << 20)) "$MNT/image" >/dev/null

@@ -12,7 +12,7 @@ seed
 begin_tracing
 load_debug
 set_mapping 0
-for fs in ext4 xfs; do
+for fs in $(file_systems ext4); do
 	on_disk "$fs"
 	image=$MNT/image
 	pattern write -q -s 1 "$image" 8M

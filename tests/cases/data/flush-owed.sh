@@ -13,7 +13,7 @@ disk=$(the_disk 1)
 dmsetup create below --table "0 $size linear $disk 0"
 later dm_remove below
 
-for fs in ext4 xfs; do
+for fs in $(file_systems ext4); do
 	make_fs "$fs" /dev/mapper/below
 	mkdir "$WORK/$fs"
 	mount /dev/mapper/below "$WORK/$fs"

@@ -18,7 +18,7 @@ reads_of() {
 	awk '{ print $1 }' "/sys/block/${name#/dev/}/stat"
 }
 
-for fs in ext4 xfs; do
+for fs in $(file_systems ext4); do
 	begin_fs "$fs"
 	mkimage 32M "$MNT/image" >/dev/null
 	fallocate -o 16M -l 4M "$MNT/image"

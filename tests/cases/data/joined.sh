@@ -21,7 +21,7 @@ joined() {
 		awk '$1 > 512 { exit 1 } { n += $1 } END { print n + 0 }'
 }
 
-for fs in ext4 xfs; do
+for fs in $(file_systems xfs); do
 	on_disk "$fs"
 	for how in direct buffered; do
 		# The device's size is no multiple of 2 KiB, so the blocks of

@@ -9,12 +9,12 @@
 . tests/lib/guard.sh
 programs loopdev pattern ragged
 
-for fs in ext4 xfs disk; do
+for fs in $(file_systems xfs) disk; do
 	ram_disk ragged 4096 512 virt_boundary=1
-	if [ $fs = disk ]; then
+	if [ "$fs" = disk ]; then
 		image=$DISK
 	else
-		on_disk $fs "$DISK"
+		on_disk "$fs" "$DISK"
 		image=$MNT/image
 		written "$image" 4M 1
 		truncate -s 8M "$image"
@@ -30,6 +30,6 @@ for fs in ext4 xfs disk; do
 	more_ios "$dev" mapped "$mapped" || fail "$fs: nothing was mapped"
 	wait_until 20 mapped "$dev"
 	detach "$dev"
-	[ $fs = disk ] || unmount "$MNT"
+	[ "$fs" = disk ] || unmount "$MNT"
 	end_disk ragged
 done

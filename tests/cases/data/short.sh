@@ -13,7 +13,7 @@ seed
 
 load_debug
 set_mapping 0
-for fs in ext4 xfs; do
+for fs in $(file_systems xfs); do
 	on_disk "$fs"
 	image=$MNT/image
 	for how in direct buffered; do

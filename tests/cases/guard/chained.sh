@@ -17,7 +17,7 @@ ended() {
 	done
 }
 
-for fs in ext4 xfs; do
+for fs in $(file_systems xfs); do
 	begin_fs "$fs"
 	later dmsetup resume below
 	mkimage 8M "$MNT/image" >/dev/null

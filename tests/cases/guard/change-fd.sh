@@ -88,7 +88,7 @@ later rmdir "$group"
 disk=$(the_disk 1)
 number=$(cat "/sys/block/${disk#/dev/}/dev")
 
-for fs in ext4 xfs; do
+for fs in $(file_systems xfs); do
 	begin_fs "$fs"
 	for who in "uid 1000" "a user namespace" "no CAP_LEASE"; do
 		what="$fs: $who"

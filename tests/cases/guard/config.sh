@@ -9,7 +9,7 @@
 . tests/lib/guard.sh
 programs loopdev pattern keeper
 
-for fs in ext4 xfs; do
+for fs in $(file_systems xfs); do
 	begin_mapped "$fs" 8M
 	begin_writes "$dev" 4M -b 16k
 	loopdev direct "$dev" 0

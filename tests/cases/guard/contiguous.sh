@@ -35,7 +35,7 @@ nothing_reserved() {
 	fi
 }
 
-for fs in ext4 xfs; do
+for fs in $(file_systems ext4); do
 	begin_fs "$fs"
 	nothing_reserved
 	written "$MNT/image" 8M 1

@@ -26,7 +26,7 @@ pieces() {
 		END { print n }'
 }
 
-for fs in ext4 xfs; do
+for fs in $(file_systems xfs); do
 	# More than fit the smaller bound, on the file system that gets it
 	extents=5000
 	[ "$fs" = ext4 ] || extents=20000

@@ -15,7 +15,7 @@ stop() {
 	wait "$1" || true
 }
 
-for fs in ext4 xfs; do
+for fs in $(file_systems ext4); do
 	function=ext4_sync_file
 	[ "$fs" = ext4 ] || function=xfs_file_fsync
 	modprobe "$fs"

@@ -32,7 +32,7 @@ more_by_file() {
 	[ "$(by_file)" -gt "$1" ]
 }
 
-for fs in ext4 xfs; do
+for fs in $(file_systems xfs); do
 	begin_fs "$fs"
 	written "$MNT/image" 8M 1
 	# After a hole of 4 MiB

@@ -17,7 +17,7 @@ write_on() {
 	done >/dev/null 2>&1
 }
 
-for fs in ext4 xfs; do
+for fs in $(file_systems ext4); do
 	begin_mapped "$fs" 8M
 	truncate -s 64G "$MNT/image"
 	window 2000 GROW

@@ -56,7 +56,7 @@ another_image() {
 	dev=$(attach "$MNT/image")
 }
 
-for fs in ext4 xfs; do
+for fs in $(file_systems ext4); do
 	begin_fs "$fs"
 	later dmsetup resume below
 	written "$MNT/image" 8M 1

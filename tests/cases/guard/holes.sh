@@ -31,7 +31,7 @@ begin_sparse() {
 	[ "$1" = 0 ] || wait_until 20 in_window FILL
 }
 
-for fs in ext4 xfs; do
+for fs in $(file_systems xfs); do
 	begin_fs "$fs"
 
 	# A write between the file system's answer and its use. It is read

@@ -44,7 +44,7 @@ stranger_hangs() {
 	grep -qs delayed_fput /proc/[0-9]*/stack
 }
 
-for fs in ext4 xfs; do
+for fs in $(file_systems xfs); do
 	begin_mapped "$fs" 4M
 	later dmsetup resume below
 	# A commit that hangs with the disk would keep the guard from its times.

@@ -12,7 +12,7 @@ programs loopdev pattern
 # A piece in the middle of each chunk of 4 MiB.
 pieces=6
 
-for fs in ext4 xfs; do
+for fs in $(file_systems ext4); do
 	begin_fs "$fs"
 	check "$fs: preallocated" fallocate -l $((pieces * 4))M "$MNT/image"
 	for ((i = 0; i < pieces; i++)); do

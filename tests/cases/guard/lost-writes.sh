@@ -30,7 +30,7 @@ flush_fails_once() {
 	check "$fs: the one after it" sync "$dev"
 }
 
-for fs in ext4 xfs; do
+for fs in $(file_systems xfs); do
 	# Where files can share blocks, others' writes wait for mapped ones.
 	# Lazy initialization would keep the journal while the disk is slow.
 	options=(-m reflink=0)

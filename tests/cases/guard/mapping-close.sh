@@ -24,7 +24,7 @@ stop() {
 	wait "$1" || true
 }
 
-for fs in ext4 xfs; do
+for fs in $(file_systems ext4); do
 	begin_fs "$fs"
 	written "$MNT/image" 4M 1
 	dev=$(attach "$MNT/image")

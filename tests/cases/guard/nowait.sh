@@ -12,7 +12,7 @@ size=$((700 * 2048))
 dmsetup create below --table "0 $size delay $(the_disk 1) 0 0"
 later dm_remove below
 
-for fs in ext4 xfs; do
+for fs in $(file_systems ext4); do
 	begin_mapped "$fs" 8M
 	udev_settle
 	blockdev --flushbufs "$dev"

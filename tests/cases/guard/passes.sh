@@ -73,7 +73,7 @@ same() {
 
 poll_queues "$disk"
 
-for fs in ext4 xfs; do
+for fs in $(file_systems ext4); do
 	on_disk "$fs" "$disk"
 	written "$MNT/image" 8M 1
 	dev=$(attach "$MNT/image")

@@ -51,7 +51,7 @@ mapping() {
 	echo "$1" >"/sys/block/${dev#/dev/}/loop/mapping"
 }
 
-for fs in ext4 xfs; do
+for fs in $(file_systems xfs); do
 	# The disk itself, and a device mapper's device on it
 	where=$disk
 	if [ "$fs" = xfs ]; then

@@ -7,7 +7,6 @@
 #   what the device is given.
 # modes: side-by-side
 # machines: stable-side-by-side
-# cpus: 2
 # timeout: 400
 . tests/lib/guard.sh
 programs loopdev pattern keeper

@@ -120,7 +120,7 @@ cached() {
 	rm "$MNT/clone"
 }
 
-for fs in ext4 xfs; do
+for fs in $(file_systems xfs); do
 	begin_fs "$fs"
 	free_space
 	no_run

@@ -12,7 +12,7 @@ programs loopdev pattern devfsx
 seed
 head -c 128K /dev/zero | tr '\0' '\7' >"$WORK/sevens"
 
-for fs in ext4 xfs; do
+for fs in $(file_systems xfs); do
 	begin_fs "$fs"
 	# Two files that grow by turns, with holes, and parts that are only
 	# allocated

@@ -20,7 +20,7 @@ in_pieces() {
 	grep -qs floop_cache_write_pieces /proc/[0-9]*/stack
 }
 
-for fs in ext4 xfs; do
+for fs in $(file_systems xfs); do
 	begin_fs "$fs"
 	later dmsetup resume below
 	written "$MNT/image" 4M 1

@@ -14,7 +14,7 @@ as_nobody() {
 }
 
 chmod 755 "$WORK"
-for fs in ext4 xfs; do
+for fs in $(file_systems xfs); do
 	begin_mapped "$fs" 8M
 	chmod 755 "$MNT"
 	exec 8<"$MNT/image"

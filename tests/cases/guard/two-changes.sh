@@ -45,7 +45,7 @@ discards() {
 		"blk[a-z_]*_discard\|submit_bio_wait\|blkdev_common_ioctl"
 }
 
-for fs in ext4 xfs; do
+for fs in $(file_systems xfs); do
 	begin_mapped "$fs" 8M
 	later thaw "$MNT"
 	later dmsetup resume below

@@ -22,7 +22,7 @@ read_in_window() {
 	wait_until 20 in_window END
 }
 
-for fs in ext4 xfs; do
+for fs in $(file_systems ext4); do
 	begin_fs "$fs"
 	for i in 1 2; do
 		fragmented "$MNT/$i" 1

@@ -12,7 +12,7 @@
 load_debug
 programs loopdev pattern
 
-for fs in ext4 xfs; do
+for fs in $(file_systems xfs); do
 	begin_fs "$fs"
 	written "$MNT/image" 8M 1
 	window 20000 FILL

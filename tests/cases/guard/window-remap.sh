@@ -11,7 +11,7 @@
 load_debug
 programs loopdev pattern
 
-for fs in ext4 xfs; do
+for fs in $(file_systems ext4); do
 	begin_fs "$fs"
 	written "$MNT/image" 4M 1
 	for mapping in 0 1; do

@@ -32,7 +32,7 @@ out_of_window() {
 	! in_window RESUME
 }
 
-for fs in ext4 xfs; do
+for fs in $(file_systems xfs); do
 	begin_mapped "$fs" 8M
 	window 5000 RESUME
 	meanwhile

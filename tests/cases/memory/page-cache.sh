@@ -54,7 +54,7 @@ may_not() {
 	echo "ok: $fs: $1: memory is asked for without I/O: $flags"
 }
 
-for fs in ext4 xfs; do
+for fs in $(file_systems xfs); do
 	on_disk "$fs"
 	for name in image other; do
 		dd if=/dev/zero of="$MNT/$name" bs=1M count=4 status=none

@@ -21,7 +21,7 @@ is_there() {
 }
 
 power_disks
-for fs in ext4 xfs; do
+for fs in $(file_systems xfs); do
 	wipefs -qa /dev/mapper/base
 	make_fs "$fs" /dev/mapper/base
 	mount -t "$fs" /dev/mapper/base "$WORK/below"

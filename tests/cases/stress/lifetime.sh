@@ -71,7 +71,7 @@ later as_it_was
 set_mapping 1
 for fs in ext4 xfs; do
 	echo "--- $fs"
-	on "$fs" "$(more 2 60)" 10
+	on "$fs" "$(more 2 60)" 5
 done
 
 # The LSM refuses half of all leases, and every request to drop one that asks
@@ -86,7 +86,7 @@ if refuse -q; then
 	refuse >"$WORK/refuse" &
 	refuser=$!
 	wait_until 30 grep -q refusing "$WORK/refuse"
-	on xfs "$(more 2 30)" 3
+	on xfs "$(more 2 30)" 2
 	kill $refuser
 	wait $refuser || true
 fi
@@ -99,6 +99,6 @@ for bits in "0x17d 20" "0x82 2"; do
 		[ "$fs" = xfs ] || [ -n "${LONG-}" ] || continue
 		echo "--- $fs, windows ${bits% *}"
 		windows "${bits% *}" "${bits#* }"
-		on "$fs" "$(more 1 40)" 3
+		on "$fs" "$(more 1 40)" 2
 	done
 done

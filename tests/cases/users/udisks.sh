@@ -5,6 +5,7 @@
 # modes: drop-in in-tree
 # machines: stable-drop-in stable-in-tree
 # init: systemd
+# long: yes
 . tests/lib/users.sh
 
 tree "$WORK/system"
