@@ -69,7 +69,7 @@ fi
 
 later as_it_was
 set_mapping 1
-for fs in ext4 xfs; do
+for fs in $(file_systems ext4); do
 	echo "--- $fs"
 	on "$fs" "$(more 2 60)" 5
 done
@@ -94,9 +94,8 @@ fi
 load "${MODULE_FILE%/*}/floop-debug.ko"
 # RESUME, REMAP to DRAIN, and CHANGE; then END and SUBMIT, which every mapped
 # I/O passes
-for bits in "0x17d 20" "0x82 2"; do
-	for fs in ext4 xfs; do
-		[ "$fs" = xfs ] || [ -n "${LONG-}" ] || continue
+for bits in "0x17d 20" ${LONG:+"0x82 2"}; do
+	for fs in $(file_systems xfs); do
 		echo "--- $fs, windows ${bits% *}"
 		windows "${bits% *}" "${bits#* }"
 		on "$fs" "$(more 1 40)" 2
