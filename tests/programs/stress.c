@@ -209,7 +209,7 @@ static int over(void)
 
 	if (now < end)
 		return 0;
-	return !epochs || seen->enough || now > end + 40 * (end - begin);
+	return !epochs || seen->enough || now > end + 150;
 }
 
 /*
