@@ -7,6 +7,7 @@
 # machines: lts-side-by-side
 # built-in: no
 # debug: no
+# coverage: no
 . tests/lib/cli.sh
 
 image=$(mkimage 4M)
