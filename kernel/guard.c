@@ -501,9 +501,14 @@ void floop_guard_change_end(struct floop_image *image, sector_t sector,
 			    sector_t nr)
 {
 	struct floop_guard *guard = &image->guard;
+	sector_t block = i_blocksize(file_inode(image->file)) >> SECTOR_SHIFT;
+	sector_t end = round_up(sector + nr, block);
 
 	if (!floop_rule_holds(FLOOP_RULE_CHANGES))
 		return;
+	/* The file system moves all of a block, though it zeroes a part. */
+	sector = round_down(sector, block);
+	nr = end - sector;
 	mutex_lock(&guard->map.lock);
 	if (floop_map_remove(&guard->map, sector, nr))
 		floop_fill_discarded(image, sector, nr);

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: Blocks that the fill has looked up don't enter the map if they belong
 #   to another file by then. Blocks that a discard elsewhere keeps out of the
-#   map enter it later. A detach waits for the lookup of one piece of the image,
-#   not of all.
+#   map enter it later. Of a block that is discarded in part nothing stays
+#   mapped. A detach waits for the lookup of one piece of the image, not of all.
 # timeout: 300
 # modes: side-by-side
 # machines: stable-side-by-side
@@ -45,6 +45,15 @@ for fs in $(file_systems xfs); do
 	window 0
 	wait_mapped "$dev" 7
 	check "$fs: after the discard" pattern check -d -q -s 4 -o 1M "$dev" 7M
+
+	# Of a block that is discarded in part nothing stays in the map
+	bytes=$(loop_stat "$dev" mapped_bytes)
+	window 20000 FILL
+	check "$fs: a part of a block" blkdiscard -o $((4 << 20)) -l 512 "$dev"
+	wait_until 20 in_window FILL
+	is "$fs: mapped then" "$(loop_stat "$dev" mapped_bytes)" \
+		$((bytes - 4096))
+	window 0
 	detach "$dev"
 
 	# Of 2,048 pieces: looked up in four goes
