@@ -11,10 +11,6 @@
  *    there were at the last answer;
  *  - while the fill has xfs take the flag away, no such call begins, and the
  *    ones before have ended.
- *
- * Calls begin on one of two sides. When all those of the other side have ended,
- * the sides can change. After two changes all calls from before have ended,
- * whatever has begun since.
  */
 #include <linux/delay.h>
 #include <linux/fs.h>
@@ -35,7 +31,7 @@
  */
 void floop_calls_init_image(struct floop_image *image)
 {
-	spin_lock_init(&image->calls.lock);
+	floop_sides_init(&image->calls.sides);
 	init_waitqueue_head(&image->calls.unparked);
 }
 
@@ -61,18 +57,17 @@ int floop_calls_begin(struct floop_image *image, loff_t pos, size_t bytes,
 	struct floop_calls *calls = &image->calls;
 	int side;
 
-	spin_lock(&calls->lock);
-	while (unlikely(calls->parked) && is_part(image, pos, bytes)) {
-		spin_unlock(&calls->lock);
+	for (;;) {
+		/* Counted first: floop_calls_park() sees it, or we see that. */
+		side = floop_sides_begin(&calls->sides);
+		if (likely(!READ_ONCE(calls->parked)) ||
+		    !is_part(image, pos, bytes))
+			return side;
+		floop_sides_end(&calls->sides, side);
 		if (!wait)
 			return -EAGAIN;
 		wait_event(calls->unparked, !READ_ONCE(calls->parked));
-		spin_lock(&calls->lock);
 	}
-	side = calls->turns & 1;
-	atomic_inc(&calls->inside[side]);
-	spin_unlock(&calls->lock);
-	return side;
 }
 
 /**
@@ -85,8 +80,7 @@ int floop_calls_begin(struct floop_image *image, loff_t pos, size_t bytes,
 void floop_calls_end(struct floop_image *image, int side)
 {
 	/* Its pages are there before it has ended. */
-	smp_mb__before_atomic();
-	atomic_dec(&image->calls.inside[side]);
+	floop_sides_end(&image->calls.sides, side);
 }
 
 /**
@@ -98,28 +92,7 @@ void floop_calls_end(struct floop_image *image, int side)
  */
 unsigned long floop_calls_look(struct floop_image *image)
 {
-	struct floop_calls *calls = &image->calls;
-	unsigned long look;
-
-	spin_lock(&calls->lock);
-	look = calls->turns + 2;
-	spin_unlock(&calls->lock);
-	return look;
-}
-
-/* Have all calls ended that there were at @look? */
-static bool have_ended(struct floop_image *image, unsigned long look)
-{
-	struct floop_calls *calls = &image->calls;
-	bool ended;
-
-	spin_lock(&calls->lock);
-	while ((long)(calls->turns - look) < 0 &&
-	       !atomic_read_acquire(&calls->inside[~calls->turns & 1]))
-		calls->turns++;
-	ended = (long)(calls->turns - look) >= 0;
-	spin_unlock(&calls->lock);
-	return ended;
+	return floop_sides_look(&image->calls.sides);
 }
 
 /**
@@ -135,7 +108,7 @@ bool floop_calls_wait(struct floop_image *image, unsigned long look)
 	unsigned long end = jiffies + PATIENCE;
 	unsigned int looks = 0;
 
-	while (!have_ended(image, look)) {
+	while (!floop_sides_have_ended(&image->calls.sides, look)) {
 		if (time_after(jiffies, end))
 			return false;
 		if (looks++ < SOON)
@@ -154,9 +127,9 @@ bool floop_calls_wait(struct floop_image *image, unsigned long look)
  */
 void floop_calls_park(struct floop_image *image)
 {
-	spin_lock(&image->calls.lock);
 	WRITE_ONCE(image->calls.parked, true);
-	spin_unlock(&image->calls.lock);
+	/* Before the look at the calls, see floop_calls_begin(). */
+	smp_mb();
 }
 
 /**
@@ -167,8 +140,6 @@ void floop_calls_park(struct floop_image *image)
  */
 void floop_calls_unpark(struct floop_image *image)
 {
-	spin_lock(&image->calls.lock);
 	WRITE_ONCE(image->calls.parked, false);
-	spin_unlock(&image->calls.lock);
 	wake_up_all(&image->calls.unparked);
 }

@@ -6,25 +6,21 @@
 #ifndef FLOOP_CALLS_H
 #define FLOOP_CALLS_H
 
-#include <linux/atomic.h>
-#include <linux/spinlock.h>
 #include <linux/types.h>
 #include <linux/wait.h>
+
+#include "sides.h"
 
 struct floop_image;
 
 /**
  * struct floop_calls - an image's calls of ->write_iter()
- * @lock: held to begin a call, and to change the side
- * @inside: how many calls there are, by the side that they began on
- * @turns: how often the side has changed; the lowest bit is the side
+ * @sides: counts them
  * @parked: writes of a part of a block don't begin
  * @unparked: woken when they do again
  */
 struct floop_calls {
-	spinlock_t lock; /* holds up calls that begin while the side changes */
-	atomic_t inside[2];
-	unsigned long turns;
+	struct floop_sides sides;
 	bool parked;
 	wait_queue_head_t unparked;
 };
