@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * /dev/floop-control (/dev/loop-control in drop-in mode): LOOP_CTL_ADD,
- * LOOP_CTL_REMOVE and LOOP_CTL_GET_FREE.
+ * LOOP_CTL_REMOVE and LOOP_CTL_GET_FREE; and FLOOP_CTL_HELP, for the helper.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -11,6 +11,7 @@
 
 #include "control.h"
 #include "device.h"
+#include "helper.h"
 #include "names.h"
 
 static int control_remove(int number)
@@ -32,14 +33,31 @@ static long control_ioctl(struct file *file, unsigned int cmd,
 		return control_remove(arg);
 	case LOOP_CTL_GET_FREE:
 		return floop_device_get_free();
+	case FLOOP_CTL_HELP:
+		return floop_helper_serve(file, arg);
 	default:
 		return -ENOSYS;
 	}
 }
 
+static int control_open(struct inode *inode, struct file *file)
+{
+	/* The helper's buffer; misc_open() has left something else there. */
+	file->private_data = NULL;
+	return nonseekable_open(inode, file);
+}
+
+static int control_release(struct inode *inode, struct file *file)
+{
+	floop_helper_release(file);
+	return 0;
+}
+
 static const struct file_operations control_fops = {
 	.owner		= THIS_MODULE,
-	.open		= nonseekable_open,
+	.open		= control_open,
+	.release	= control_release,
+	.mmap		= floop_helper_mmap,
 	.unlocked_ioctl	= control_ioctl,
 	.compat_ioctl	= control_ioctl,
 	.llseek		= noop_llseek,

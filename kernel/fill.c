@@ -12,6 +12,7 @@
  */
 #include <linux/bitmap.h>
 #include <linux/blkdev.h>
+#include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/mm.h>
@@ -21,6 +22,7 @@
 #include "fill.h"
 #include "fs.h"
 #include "guard.h"
+#include "helper.h"
 #include "hole.h"
 #include "image.h"
 #include "lease.h"
@@ -30,15 +32,24 @@
 #define MIN_CHUNK_SHIFT	13U	/* 4 MiB */
 #define MAX_CHUNKS		BIT(18)
 #define BATCH			512
+/* How many extents the helper lists at a time. */
+#define LISTED			256
+/* Questions after which it is worth to start the helper. */
+#define MANY_LOOKS		64
 /* Questions to the file system before the batch goes into the map. */
 #define MAX_LOOKS		BIT(15)
 /* Of what has no data in a chunk, the file system is asked about that many. */
 #define MAX_PARTS		16
 /* How long to wait for the next write after one through the file system. */
 #define WROTE_LINGERS		msecs_to_jiffies(200)
+/* The longest such delay, if writes keep blocks out of the map. */
+#define BUSY_LAST		(10 * HZ)
 /* The delay before holes are looked for that writes have kept unknown. */
 #define UNSURE_FIRST		HZ
 #define UNSURE_LAST		(60 * HZ)
+/* The delay before blocks are looked up again that couldn't be listed. */
+#define RELIST_FIRST		HZ
+#define RELIST_LAST		(60 * HZ)
 /* How often to see whether a file still shares blocks. */
 #define UNSHARE_FIRST		(10 * HZ)
 #define UNSHARE_LAST		(600 * HZ)
@@ -54,13 +65,16 @@ struct found {
 	sector_t sector;
 	sector_t nr;
 	sector_t disk;
+	bool shared;
 };
 
 /*
  * What is looked up in the epoch @epoch, before an fsync. The batch ends after
- * MAX_LOOKS, but not before the sector @least. @kinds is what the chunk @chunk
- * is where it has no data, as far as it is looked up, in @parts; 0: not known
- * yet.
+ * MAX_LOOKS, but not before the sector @least. bmap() has @answered for some
+ * block, or is @probed not to. Of a file that shares blocks, @quiet says where
+ * nobody was writing before; somebody has been @busy there meanwhile. @kinds is
+ * what the chunk @chunk is where it has no data, as far as it is looked up, in
+ * @parts; 0: not known yet.
  */
 struct batch {
 	struct floop_look look;
@@ -68,10 +82,15 @@ struct batch {
 	unsigned long epoch;
 	unsigned int nr;
 	sector_t least;
+	struct floop_quiet quiet;
+	bool probed;
+	bool answered;
+	bool busy;
 	unsigned long chunk;
 	unsigned int kinds;
 	unsigned int parts;
 	struct found found[BATCH];
+	struct fiemap_extent listed[LISTED];
 };
 
 /*
@@ -88,20 +107,20 @@ static sector_t file_sectors(struct floop_image *image)
 
 /* Returns false if there is no room in the batch. */
 static bool batch_add(struct batch *batch, sector_t sector, sector_t nr,
-		      sector_t disk)
+		      sector_t disk, bool shared)
 {
 	if (batch->nr) {
 		struct found *last = &batch->found[batch->nr - 1];
 
 		if (last->sector + last->nr == sector &&
-		    last->disk + last->nr == disk) {
+		    last->disk + last->nr == disk && last->shared == shared) {
 			last->nr += nr;
 			return true;
 		}
 	}
 	if (batch->nr == BATCH)
 		return false;
-	batch->found[batch->nr++] = (struct found){ sector, nr, disk };
+	batch->found[batch->nr++] = (struct found){ sector, nr, disk, shared };
 	return true;
 }
 
@@ -350,9 +369,8 @@ static unsigned long until_unshare(struct floop_image *image)
 }
 
 /*
- * Have xfs see whether the file still shares blocks. Nothing of it is mapped,
- * so no mapped I/O waits for this change. The next epoch finds out. Returns
- * true if the work is left behind.
+ * Have xfs see whether the file still shares blocks. The next epoch finds out.
+ * Returns true if the work is left behind.
  */
 static bool unshare(struct floop_image *image, struct floop_todo *todo)
 {
@@ -393,6 +411,24 @@ static bool unshare(struct floop_image *image, struct floop_todo *todo)
 	return false;
 }
 
+/*
+ * The file has shared blocks when they were listed. Others may have given up
+ * their share: look all of it up again, and map for writes, too, what isn't
+ * shared any more.
+ */
+static void look_up_again(struct floop_image *image, struct floop_todo *todo)
+{
+	struct floop_fill *fill = &image->fill;
+
+	fill->still_shares = false;
+	WRITE_ONCE(fill->unshare_at, jiffies + fill->unshare_wait);
+	fill->unshare_wait = min_t(unsigned long, fill->unshare_wait * 2,
+				   UNSHARE_LAST);
+	mutex_lock(&image->guard.map.lock);
+	bitmap_fill(todo->bits, todo->chunks);
+	mutex_unlock(&image->guard.map.lock);
+}
+
 /* xfs tells of a block: no file shares any of this one. */
 static void note_unshared(struct batch *batch, struct floop_todo *todo)
 {
@@ -406,6 +442,76 @@ static void note_unshared(struct batch *batch, struct floop_todo *todo)
 		bitmap_fill(todo->bits, todo->chunks);
 	}
 	mutex_unlock(&image->guard.map.lock);
+}
+
+/* Is it time for a list? Only that says where shared blocks are. */
+static bool is_list_due(struct batch *batch)
+{
+	struct floop_fill *fill = &batch->image->fill;
+
+	if (!floop_helper_is_set())
+		return false;
+	if (READ_ONCE(fill->shared))
+		return batch->probed;
+	/* If bmap() answers, the file shares nothing, and isn't realtime. */
+	return batch->answered && !fill->unlisted &&
+	       batch->look.looks >= MANY_LOOKS;
+}
+
+/*
+ * Look up data in a list, from @sector to @end. Returns false as look_up_gap().
+ */
+static bool look_up_listed(struct batch *batch, struct floop_todo *todo,
+			   sector_t *sector, sector_t end)
+{
+	struct floop_fill *fill = &batch->image->fill;
+	struct inode *inode = file_inode(batch->image->file);
+	u64 mask = i_blocksize(inode) - 1;
+	int i, nr;
+
+	fill->asked = true;
+	nr = floop_look_list(&batch->look, *sector, end, batch->listed, LISTED);
+	if (batch->look.err)
+		return false;
+	fill->unlisted = nr < 0;
+	if (nr < 0) {
+		/* One by one, unless only a list says where they are. */
+		if (READ_ONCE(fill->shared))
+			*sector = min(end, next_start(todo, *sector));
+		return true;
+	}
+	fill->relist = RELIST_FIRST;
+	for (i = 0; i < nr; i++) {
+		struct fiemap_extent *extent = &batch->listed[i];
+		u64 pos = extent->fe_logical, size = extent->fe_length;
+		u64 begin = max_t(u64, pos, (u64)*sector << SECTOR_SHIFT);
+		u64 stop = min_t(u64, pos + size, (u64)end << SECTOR_SHIFT);
+		u64 disk = extent->fe_physical + (begin - pos);
+		u32 flags = extent->fe_flags & ~(FIEMAP_EXTENT_LAST |
+						 FIEMAP_EXTENT_MERGED |
+						 FIEMAP_EXTENT_SHARED);
+		bool shared = extent->fe_flags & FIEMAP_EXTENT_SHARED;
+
+		if (stop <= begin)
+			continue;
+		/* It can't be: bmap() has answered. */
+		if (shared && !READ_ONCE(fill->shared)) {
+			fill->unlisted = true;
+			return true;
+		}
+		fill->still_shares |= shared;
+		if (!flags && extent->fe_physical &&
+		    !((pos | size | extent->fe_physical) & mask) &&
+		    !batch_add(batch, begin >> SECTOR_SHIFT,
+			       (stop - begin) >> SECTOR_SHIFT,
+			       disk >> SECTOR_SHIFT,
+			       shared))
+			return false;
+		*sector = stop >> SECTOR_SHIFT;
+	}
+	if (nr < LISTED)
+		*sector = end;
+	return true;
 }
 
 /*
@@ -435,12 +541,24 @@ static bool look_up_gap(struct batch *batch, struct floop_todo *todo,
 			hole = min(hole, end);
 			continue;
 		}
+		if (is_list_due(batch)) {
+			if (!look_up_listed(batch, todo, sector, hole))
+				return false;
+			continue;
+		}
 		nr = floop_look_extent(&batch->look, block,
 				       max(1, (hole >> shift) - block), &disk);
-		if (!nr && !batch->look.err)
+		if (!nr && !batch->look.err) {
 			look_for_shared(batch, *sector);
+			if (batch->look.err)
+				return false;
+			batch->probed = READ_ONCE(image->fill.shared);
+			if (is_list_due(batch))
+				continue;
+		}
 		if (batch->look.err)
 			return false;
+		batch->answered |= nr != 0;
 		if (nr && READ_ONCE(image->fill.shared))
 			note_unshared(batch, todo);
 		/*
@@ -455,7 +573,7 @@ static bool look_up_gap(struct batch *batch, struct floop_todo *todo,
 		else if (!nr)
 			*sector = min(hole, next_start(todo, *sector));
 		else if (batch_add(batch, block << shift, nr << shift,
-				   disk << shift))
+				   disk << shift, false))
 			*sector = (block + nr) << shift;
 		else
 			return false;
@@ -534,6 +652,58 @@ static int map_range(struct floop_image *image, sector_t sector, sector_t nr,
 	return floop_map_add(&image->guard.map, sector, nr, disk);
 }
 
+/*
+ * As map_range(), in a file that shares blocks: only where nobody was writing
+ * and has begun since. Whoever begins now finds in the map what is there.
+ */
+static int map_quiet(struct batch *batch, sector_t sector, sector_t nr,
+		     sector_t disk, bool shared)
+{
+	struct floop_image *image = batch->image;
+	struct floop_map *map = &image->guard.map;
+	int err;
+
+	if (!floop_holes_are_quiet(image, &batch->quiet, sector, nr))
+		return -EBUSY;
+	if (floop_map_bytes(map) + floop_map_bytes(&image->shared.map) >=
+	    (size_t)floop_map_mib << 20)
+		return -ENOSPC;
+	if (!shared)
+		return map_range(image, sector, nr, disk);
+	err = floop_map_add(&image->shared.map, sector, nr, disk);
+	if (!err && !floop_holes_add_shared(image, &batch->quiet, sector, nr))
+		err = -EBUSY;
+	return err;
+}
+
+/* With the map's lock held, in the epoch. */
+static int map_found(struct batch *batch, struct floop_todo *todo,
+		     const struct found *found)
+{
+	struct floop_image *image = batch->image;
+	sector_t sector = found->sector, end = sector + found->nr, next;
+	int err = 0;
+
+	/* Of a read-only image nobody writes. */
+	if (image->read_only ||
+	    (!READ_ONCE(image->fill.shared) && !found->shared))
+		return map_range(image, sector, found->nr, found->disk);
+	/* By parts: somebody may always be writing to one of them. */
+	for (; sector < end && !err; sector = next) {
+		next = min(end, (floop_first_part(sector) + 1) <<
+				FLOOP_PART_SHIFT);
+		err = map_quiet(batch, sector, next - sector,
+				found->disk + (sector - found->sector),
+				found->shared);
+		if (err != -EBUSY)
+			continue;
+		batch->busy = true;
+		mark_chunks(todo, sector, next - sector);
+		err = 0;
+	}
+	return err;
+}
+
 /* Make the batch durable and, if it is still the same epoch, map it. */
 static int batch_commit(struct batch *batch, struct floop_todo *todo)
 {
@@ -550,18 +720,22 @@ static int batch_commit(struct batch *batch, struct floop_todo *todo)
 	if (!err && floop_rule_holds(FLOOP_RULE_DURABLE))
 		err = floop_image_make_durable(image);
 	/* Direct I/O that fell back to buffered I/O may have left pages. */
-	if (!err && !image->read_only && READ_ONCE(mapping->nrpages))
+	if (!err && !image->read_only && READ_ONCE(mapping->nrpages)) {
 		err = floop_cache_invalidate(image);
+		/* That may have moved blocks of a file that shares some. */
+		batch->quiet.parts = 0;
+	}
 	if (!err) {
 		floop_window(FLOOP_WINDOW_FILL);
 		mutex_lock(&guard->map.lock);
+		/* First: who breaks the epoch sees it, or we see the break. */
+		if (READ_ONCE(image->fill.shared))
+			WRITE_ONCE(guard->copies, true);
 		if (!floop_guard_in_epoch(guard, batch->epoch))
 			err = -ESTALE;
 		/* What fails is marked again, too. */
 		for (; i < batch->nr && !err; i += !err)
-			err = map_range(image, batch->found[i].sector,
-					batch->found[i].nr,
-					batch->found[i].disk);
+			err = map_found(batch, todo, &batch->found[i]);
 		/* In the epoch: clearing the map makes room again. */
 		if (err == -ENOSPC)
 			WRITE_ONCE(image->fill.full, true);
@@ -608,6 +782,14 @@ static void look_again(struct floop_image *image, struct floop_todo *todo)
 	struct floop_fill *fill = &image->fill;
 	unsigned long begun;
 
+	if (READ_ONCE(fill->shared) && fill->unlisted &&
+	    floop_helper_is_set() && next_chunk(fill, todo) >= todo->chunks) {
+		fill->unlisted = false;
+		fill->relist = min_t(unsigned long, fill->relist * 2,
+				     RELIST_LAST);
+		bitmap_fill(todo->bits, todo->chunks);
+		return;
+	}
 	if (fill->unsure >= fill->unsure_end ||
 	    next_chunk(fill, todo) < todo->chunks ||
 	    !floop_holes_look(image, &begun))
@@ -625,7 +807,7 @@ static void look_again(struct floop_image *image, struct floop_todo *todo)
  * full, or the epoch has ended. The next epoch starts the fill itself.
  */
 static void schedule_next(struct floop_image *image, struct floop_todo *todo,
-			  int err, unsigned long epoch)
+			  int err, bool busy, unsigned long epoch)
 {
 	struct floop_fill *fill = &image->fill;
 	unsigned long later = MAX_JIFFY_OFFSET;
@@ -638,7 +820,11 @@ static void schedule_next(struct floop_image *image, struct floop_todo *todo,
 		fill->backoff = clamp_t(unsigned long, fill->backoff * 2,
 					BACKOFF_FIRST, BACKOFF_LAST);
 	if (err || next_chunk(fill, todo) < todo->chunks) {
-		floop_ask_queue(todo->ask, fill->backoff);
+		fill->busy_wait = !busy ? 0 :
+				  clamp_t(unsigned long, fill->busy_wait * 2,
+					  WROTE_LINGERS, BUSY_LAST);
+		floop_ask_queue(todo->ask,
+				max(fill->backoff, fill->busy_wait));
 		return;
 	}
 	if (fill->unsure >= fill->unsure_end)
@@ -647,6 +833,8 @@ static void schedule_next(struct floop_image *image, struct floop_todo *todo,
 		later = fill->again;
 	if (READ_ONCE(fill->shared) && !image->read_only)
 		later = min(later, until_unshare(image));
+	if (READ_ONCE(fill->shared) && fill->unlisted && floop_helper_is_set())
+		later = min(later, fill->relist);
 	if (later == MAX_JIFFY_OFFSET)
 		return;
 	WRITE_ONCE(fill->late, true);
@@ -667,7 +855,7 @@ static void fill_work(struct floop_ask *ask)
 	unsigned long epoch = READ_ONCE(image->guard.epoch);
 	unsigned int memflags;
 	struct batch *batch;
-	bool left = false;
+	bool left = false, busy = false;
 	int err = -ENOMEM;
 
 	if (!todo)
@@ -675,7 +863,9 @@ static void fill_work(struct floop_ask *ask)
 
 	WRITE_ONCE(fill->late, false);
 	memflags = memalloc_noio_save();
-	if (is_unshare_due(image) && unshare(image, todo))
+	if (is_unshare_due(image) && fill->still_shares)
+		look_up_again(image, todo);
+	else if (is_unshare_due(image) && unshare(image, todo))
 		goto restore;
 	if (!floop_guard_in_epoch(&image->guard, epoch))
 		goto restore;
@@ -693,19 +883,24 @@ static void fill_work(struct floop_ask *ask)
 		batch->image = image;
 		batch->epoch = epoch;
 		batch->nr = 0;
+		batch->probed = false;
+		batch->answered = false;
+		batch->busy = false;
 		batch->chunk = 0;
 		batch->kinds = 0;
 		batch->parts = 0;
+		floop_holes_look_at_parts(image, &batch->quiet);
 		look_again(image, todo);
 		err = look_up_batch(batch, todo);
 		left = batch->look.left;
+		busy = batch->busy;
 		kvfree(batch);
 	}
 	if (left)
 		goto restore;
 	if (!err)
 		err = make_chunks_durable(image);
-	schedule_next(image, todo, err, epoch);
+	schedule_next(image, todo, err, busy, epoch);
 restore:
 	memalloc_noio_restore(memflags);
 }
@@ -799,12 +994,16 @@ int floop_fill_start(struct floop_image *image)
 	fill->near = 0;
 	fill->full = false;
 	fill->shared = false;
+	fill->still_shares = false;
+	fill->unlisted = false;
 	fill->late = false;
 	fill->maybe_shared = false;
 	fill->unshare_at = jiffies;
 	fill->unshare_wait = UNSHARE_FIRST;
 	fill->unsharing = false;
 	fill->backoff = 0;
+	fill->busy_wait = 0;
+	fill->relist = RELIST_FIRST;
 	forget_seeks(fill);
 	fill->again = UNSURE_FIRST;
 	forget_unsure(fill);
@@ -908,9 +1107,12 @@ void floop_fill_restart(struct floop_image *image)
 		forget_kinds(todo, 0, todo->chunks);
 	}
 	floop_holes_clear(image);
+	floop_shared_clear(image);
 	floop_fill_changed(image);
 	WRITE_ONCE(fill->full, false);
 	WRITE_ONCE(fill->shared, false);
+	fill->still_shares = false;
+	fill->unlisted = false;
 }
 
 /**
@@ -974,6 +1176,7 @@ void floop_fill_discarded(struct floop_image *image, sector_t sector,
 	todo = rcu_dereference_protected(fill->todo,
 					 lockdep_is_held(&image->guard.map.lock));
 	floop_fill_changed(image);
+	floop_holes_remove_shared(image, sector, nr);
 	if (!todo)
 		return;
 	forget_kinds(todo, sector >> todo->shift,

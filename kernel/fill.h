@@ -40,14 +40,20 @@ struct floop_todo {
  * @todo: the chunks of the file, as large as it was when the guard was started
  * @near: the sector that was missed last
  * @full: the map has reached its bound (map_memory)
- * @shared: xfs tells of no block of the file, because it shares some with
- *	another file, or has shared some; set in an epoch only
+ * @shared: xfs tells of no block of the file but in a list, because it shares
+ *	some with another file, or has shared some; set in an epoch only
+ * @still_shares: a block that it shares has been listed, since all was looked
+ *	up again
+ * @unlisted: no list is to be had
+ * @asked: one was asked for
  * @late: the work is queued for nothing urgent
  * @maybe_shared: outside of an epoch: that may be why it can't begin
  * @unshare_at: when to see whether it still shares some, in jiffies
  * @unshare_wait: how long to wait until then the next time, in jiffies
  * @unsharing: that is under way, a change of ours
  * @backoff: the delay after a failure, in jiffies; 0 after a success
+ * @busy_wait: the delay after writes have kept blocks unmapped, in jiffies
+ * @relist: the delay before the next list, if there was none, in jiffies
  * @wrote: incremented by each write through the file system, and each change
  * @gap: the start of a range without data, in sectors
  * @gap_end: its end; valid if @wrote is still @seen
@@ -66,12 +72,17 @@ struct floop_fill {
 	sector_t near;
 	bool full;
 	bool shared;
+	bool still_shares;
+	bool unlisted;
+	bool asked;
 	bool late;
 	bool maybe_shared;
 	unsigned long unshare_at;
 	unsigned long unshare_wait;
 	bool unsharing;
 	unsigned long backoff;
+	unsigned long busy_wait;
+	unsigned long relist;
 	unsigned long wrote;
 	sector_t gap;
 	sector_t gap_end;
@@ -88,9 +99,9 @@ bool floop_fill_quit(struct floop_image *image);
 bool floop_fill_stop(struct floop_image *image);
 void floop_fill_kick(struct floop_image *image);
 void floop_fill_restart(struct floop_image *image);
-void floop_fill_unshare(struct floop_image *image);
 bool floop_fill_serves(struct floop_image *image);
 void floop_fill_changed(struct floop_image *image);
+void floop_fill_unshare(struct floop_image *image);
 void floop_fill_discarded(struct floop_image *image, sector_t sector,
 			  sector_t nr);
 void floop_fill_missed(struct floop_image *image, sector_t sector);

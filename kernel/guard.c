@@ -25,6 +25,7 @@
 #include "fill.h"
 #include "fs.h"
 #include "guard.h"
+#include "helper.h"
 #include "image.h"
 #include "lease.h"
 #include "rules.h"
@@ -75,6 +76,9 @@ static void guard_enter(struct floop_image *image, enum floop_guard_state to)
 	switch (to) {
 	case FLOOP_GUARD_BEGINNING:
 		guard->unsettled = false;
+		/* From a pause the map goes on. */
+		if (from == FLOOP_GUARD_WAITING)
+			guard->copies = false;
 		break;
 	case FLOOP_GUARD_MAPPED:
 		guard->begun++;
@@ -236,7 +240,9 @@ static enum floop_unmapped prepare_epoch(struct floop_image *image)
 	guard->aops = READ_ONCE(guard->mapping->a_ops);
 	if (floop_fs_is_required(image))
 		return FLOOP_UNMAPPED_FILE;
-	if (floop_fs_claims_more(image)) {
+	/* The mapped path is no worse for that (shared.h): with a helper. */
+	if (floop_fs_claims_more(image) &&
+	    !(guard->exchanges && floop_helper_is_set())) {
 		if (guard->exchanges)
 			floop_fill_unshare(image);
 		return FLOOP_UNMAPPED_FILE;
@@ -489,16 +495,8 @@ bool floop_guard_change_begin(struct floop_image *image)
 	return !paused || floop_cache_drop(image);
 }
 
-/**
- * floop_guard_change_end() - after we have changed the image's block mapping
- * @image: the image
- * @sector: the first changed sector of the image's file
- * @nr: the number of changed sectors
- *
- * Context: Process context. May sleep.
- */
-void floop_guard_change_end(struct floop_image *image, sector_t sector,
-			    sector_t nr)
+static void change_end(struct floop_image *image, sector_t sector, sector_t nr,
+		       bool comes_in_bursts)
 {
 	struct floop_guard *guard = &image->guard;
 	sector_t block = i_blocksize(file_inode(image->file)) >> SECTOR_SHIFT;
@@ -518,10 +516,46 @@ void floop_guard_change_end(struct floop_image *image, sector_t sector,
 
 	spin_lock_irq(&guard->lock);
 	guard->unsettled = true;
-	if (!--guard->changes && guard->state == FLOOP_GUARD_PAUSED)
+	if (--guard->changes || guard->state != FLOOP_GUARD_PAUSED)
+		goto unlock;
+	if (comes_in_bursts)
 		mod_delayed_work(floop_background_wq, &guard->resume_work,
 				 PAUSE_LINGERS);
+	else
+		floop_background_queue(&guard->resume_work, PAUSE_LINGERS);
+unlock:
 	spin_unlock_irq(&guard->lock);
+}
+
+/**
+ * floop_guard_change_end() - after we have changed the image's block mapping
+ * @image: the image
+ * @sector: the first changed sector of the image's file
+ * @nr: the number of changed sectors
+ *
+ * Context: Process context. May sleep.
+ */
+void floop_guard_change_end(struct floop_image *image, sector_t sector,
+			    sector_t nr)
+{
+	change_end(image, sector, nr, true);
+}
+
+/**
+ * floop_guard_unmap_end() - after floop_guard_change_begin(), unmap a range
+ * @image: the image
+ * @sector: the first sector of the image's file
+ * @nr: the number of sectors
+ *
+ * As floop_guard_change_end(), but the next such call doesn't put off the end
+ * of the pause.
+ *
+ * Context: Process context. May sleep.
+ */
+void floop_guard_unmap_end(struct floop_image *image, sector_t sector,
+			   sector_t nr)
+{
+	change_end(image, sector, nr, false);
 }
 
 /**
@@ -701,6 +735,7 @@ void floop_guard_stop(struct floop_image *image)
 
 	mutex_lock(&guard->map.lock);
 	floop_map_clear(&guard->map);
+	floop_shared_clear(image);
 	mutex_unlock(&guard->map.lock);
 	spin_lock_irq(&guard->lock);
 	/* floop_direct_give_up() breaks the epoch without the lease. */

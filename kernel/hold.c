@@ -91,14 +91,17 @@ void floop_hold_release(struct floop_guard *guard)
  *
  * Context: Any but interrupts.
  * Return: true if the epoch is over, and a chunk is in flight; or mapped I/O
- * may be, and another task had the invalidate_lock.
+ * may be, and another task had the invalidate_lock, or a write to the file may
+ * give up blocks: xfs copies those that are shared, and writes to the copy
+ * without waiting for direct I/O.
  */
 bool floop_hold_is_partial(struct floop_guard *guard)
 {
 	bool partial;
 
 	spin_lock_irq(&guard->lock);
-	partial = (guard->ahead && guard->state == FLOOP_GUARD_BROKEN) ||
+	partial = (guard->state == FLOOP_GUARD_BROKEN &&
+		   (guard->ahead || (guard->live && guard->copies))) ||
 		  (guard->exchanges && guard->dio_held && !guard->pages_held);
 	spin_unlock_irq(&guard->lock);
 	return partial;

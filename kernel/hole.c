@@ -19,6 +19,7 @@
  * A hole is known in granules, whole ones only.
  */
 #include <linux/bio.h>
+#include <linux/bitmap.h>
 #include <linux/blkdev.h>
 #include <linux/slab.h>
 
@@ -56,8 +57,8 @@ static void change_bits(unsigned long *bits, unsigned long first,
 	}
 }
 
-static bool all_holes(const unsigned long *bits, unsigned long first,
-		      unsigned long end)
+static bool all_set(const unsigned long *bits, unsigned long first,
+		    unsigned long end)
 {
 	while (first < end) {
 		const unsigned long *word = &bits[BIT_WORD(first)];
@@ -74,8 +75,12 @@ static struct floop_hole_bits *get_bits(struct floop_holes *holes)
 					 lockdep_is_held(&holes->lock));
 }
 
-/* Take out all granules that have a part of a range. */
-static void forget(struct floop_holes *holes, sector_t sector, sector_t nr)
+/*
+ * Take out all granules that have a part of a range; with @holes_too also as
+ * holes.
+ */
+static void forget(struct floop_holes *holes, sector_t sector, sector_t nr,
+		   bool holes_too)
 {
 	struct floop_hole_bits *bits = get_bits(holes);
 	sector_t first, end;
@@ -84,8 +89,11 @@ static void forget(struct floop_holes *holes, sector_t sector, sector_t nr)
 		return;
 	first = sector >> bits->shift;
 	end = ((sector + nr - 1) >> bits->shift) + 1;
-	change_bits(bits->bits, min_t(sector_t, first, bits->nr),
-		    min_t(sector_t, end, bits->nr), false);
+	first = min_t(sector_t, first, bits->nr);
+	end = min_t(sector_t, end, bits->nr);
+	if (holes_too)
+		change_bits(bits->bits, first, end, false);
+	change_bits(bits->shared, first, end, false);
 }
 
 /**
@@ -110,16 +118,21 @@ void floop_holes_init_image(struct floop_image *image)
  */
 void floop_holes_start(struct floop_image *image, sector_t sectors)
 {
-	unsigned int shift = MIN_GRANULE_SHIFT;
+	/* A write of a part of a block moves all of a shared one. */
+	unsigned int shift = max_t(unsigned int, MIN_GRANULE_SHIFT,
+				   file_inode(image->file)->i_blkbits -
+				   SECTOR_SHIFT);
 	struct floop_hole_bits *bits;
 	unsigned long nr;
 
 	while (sectors >> shift > MAX_GRANULES)
 		shift++;
 	nr = sectors >> shift;
-	bits = kvzalloc(struct_size(bits, bits, BITS_TO_LONGS(nr)), GFP_KERNEL);
+	bits = kvzalloc(struct_size(bits, bits, 2 * BITS_TO_LONGS(nr)),
+			GFP_KERNEL);
 	if (!bits)
 		return;
+	bits->shared = bits->bits + BITS_TO_LONGS(nr);
 	bits->nr = nr;
 	bits->shift = shift;
 	rcu_assign_pointer(image->holes.bits, bits);
@@ -156,8 +169,10 @@ void floop_holes_clear(struct floop_image *image)
 
 	spin_lock(&holes->lock);
 	bits = get_bits(holes);
-	if (bits)
+	if (bits) {
 		change_bits(bits->bits, 0, bits->nr, false);
+		change_bits(bits->shared, 0, bits->nr, false);
+	}
 	spin_unlock(&holes->lock);
 }
 
@@ -233,8 +248,47 @@ void floop_holes_remove(struct floop_image *image, sector_t sector, sector_t nr)
 	struct floop_holes *holes = &image->holes;
 
 	spin_lock(&holes->lock);
-	forget(holes, sector, nr);
+	forget(holes, sector, nr, true);
 	spin_unlock(&holes->lock);
+}
+
+/**
+ * floop_holes_remove_shared() - forget shared blocks
+ * @image: the image
+ * @sector: the first sector of its file that we have discarded
+ * @nr: the number of sectors
+ *
+ * Context: Process context. Doesn't sleep.
+ */
+void floop_holes_remove_shared(struct floop_image *image, sector_t sector,
+			       sector_t nr)
+{
+	struct floop_holes *holes = &image->holes;
+
+	spin_lock(&holes->lock);
+	forget(holes, sector, nr, false);
+	spin_unlock(&holes->lock);
+}
+
+/**
+ * floop_holes_shared_bytes() - how much is mapped for reads only?
+ * @image: the image
+ *
+ * Context: Process context. Doesn't sleep.
+ * Return: bytes.
+ */
+u64 floop_holes_shared_bytes(struct floop_image *image)
+{
+	struct floop_hole_bits *bits;
+	u64 bytes = 0;
+
+	rcu_read_lock();
+	bits = rcu_dereference(image->holes.bits);
+	if (bits && READ_ONCE(image->shared.map.extents))
+		bytes = (u64)bitmap_weight(bits->shared, bits->nr) <<
+			(bits->shift + SECTOR_SHIFT);
+	rcu_read_unlock();
+	return bytes;
 }
 
 /**
@@ -248,13 +302,17 @@ void floop_holes_write_begin(struct floop_io *io)
 	struct floop_image *image = io->image;
 	struct floop_holes *holes = &image->holes;
 	struct bio *bio = io->bio;
+	sector_t sector = (image->offset >> SECTOR_SHIFT) +
+			  bio->bi_iter.bi_sector;
+	sector_t last = floop_last_part(sector, bio_sectors(bio)), part;
 
 	io->flags |= FLOOP_IO_WRITE_COUNTED;
 	spin_lock(&holes->lock);
 	holes->begun++;
+	for (part = floop_first_part(sector); part <= last; part++)
+		holes->part_begun[part % FLOOP_PARTS]++;
 	if (floop_rule_holds(FLOOP_RULE_HOLES))
-		forget(holes, (image->offset >> SECTOR_SHIFT) +
-			      bio->bi_iter.bi_sector, bio_sectors(bio));
+		forget(holes, sector, bio_sectors(bio), true);
 	spin_unlock(&holes->lock);
 }
 
@@ -266,11 +324,40 @@ void floop_holes_write_begin(struct floop_io *io)
  */
 void floop_holes_write_end(struct floop_io *io)
 {
+	struct floop_holes *holes = &io->image->holes;
+	struct bio *bio = io->bio;
+	sector_t sector = (io->image->offset >> SECTOR_SHIFT) +
+			  bio->bi_iter.bi_sector;
+	sector_t last, part;
+
 	if (!(io->flags & FLOOP_IO_WRITE_COUNTED))
 		return;
+	last = floop_last_part(sector, bio_sectors(bio));
 	/* Before it is counted: the file system finds the data. */
 	smp_mb__before_atomic();
-	atomic_long_inc(&io->image->holes.ended);
+	atomic_long_inc(&holes->ended);
+	for (part = floop_first_part(sector); part <= last; part++)
+		atomic_long_inc(&holes->part_ended[part % FLOOP_PARTS]);
+}
+
+/* Do all of the granules of a range have a bit? */
+static bool have(struct floop_image *image, bool shared, sector_t sector,
+		 sector_t nr)
+{
+	struct floop_hole_bits *bits;
+	sector_t first, end;
+	bool all = false;
+
+	rcu_read_lock();
+	bits = rcu_dereference(image->holes.bits);
+	if (bits) {
+		first = sector >> bits->shift;
+		end = ((sector + nr - 1) >> bits->shift) + 1;
+		all = end <= bits->nr &&
+		      all_set(shared ? bits->shared : bits->bits, first, end);
+	}
+	rcu_read_unlock();
+	return all;
 }
 
 /**
@@ -284,19 +371,128 @@ void floop_holes_write_end(struct floop_io *io)
  */
 bool floop_holes_have(struct floop_image *image, sector_t sector, sector_t nr)
 {
-	struct floop_hole_bits *bits;
-	sector_t first, end;
-	bool hole = false;
+	return have(image, false, sector, nr);
+}
 
-	rcu_read_lock();
-	bits = rcu_dereference(image->holes.bits);
-	if (bits) {
-		first = sector >> bits->shift;
-		end = ((sector + nr - 1) >> bits->shift) + 1;
-		hole = end <= bits->nr && all_holes(bits->bits, first, end);
+/**
+ * floop_holes_look_at_parts() - before the file system is asked for blocks of a
+ * file that shares some
+ * @image: the image
+ * @quiet: set to where nobody is writing
+ *
+ * A write through the file system may move a block of such a file when it ends,
+ * or when its data is written from the page cache.
+ *
+ * Context: Any.
+ */
+void floop_holes_look_at_parts(struct floop_image *image,
+			       struct floop_quiet *quiet)
+{
+	struct floop_holes *holes = &image->holes;
+	unsigned int part;
+
+	quiet->parts = 0;
+	for (part = 0; part < FLOOP_PARTS; part++) {
+		/* First: see floop_holes_look(). */
+		unsigned long ended =
+			atomic_long_read_acquire(&holes->part_ended[part]);
+
+		quiet->begun[part] = READ_ONCE(holes->part_begun[part]);
+		if (quiet->begun[part] == ended)
+			quiet->parts |= BIT_ULL(part);
 	}
-	rcu_read_unlock();
-	return hole;
+	/* Then, as there */
+	smp_rmb();
+	if (READ_ONCE(image->file->f_mapping->nrpages))
+		quiet->parts = 0;
+}
+
+static bool are_quiet(struct floop_holes *holes,
+		      const struct floop_quiet *quiet, sector_t sector,
+		      sector_t nr)
+{
+	sector_t last = floop_last_part(sector, nr), part;
+
+	for (part = floop_first_part(sector); part <= last; part++) {
+		unsigned int i = part % FLOOP_PARTS;
+
+		if (!(quiet->parts & BIT_ULL(i)) ||
+		    holes->part_begun[i] != quiet->begun[i])
+			return false;
+	}
+	return true;
+}
+
+/**
+ * floop_holes_are_quiet() - has nobody written to a range since?
+ * @image: the image
+ * @quiet: since when: from floop_holes_look_at_parts()
+ * @sector: the first sector of its file
+ * @nr: the number of sectors, not 0
+ *
+ * Context: Process context. Doesn't sleep.
+ * Return: true if nobody has. A write may begin at once.
+ */
+bool floop_holes_are_quiet(struct floop_image *image,
+			   const struct floop_quiet *quiet, sector_t sector,
+			   sector_t nr)
+{
+	struct floop_holes *holes = &image->holes;
+	bool are;
+
+	spin_lock(&holes->lock);
+	are = are_quiet(holes, quiet, sector, nr);
+	spin_unlock(&holes->lock);
+	return are;
+}
+
+/**
+ * floop_holes_add_shared() - add shared blocks that the file system has told of
+ * @image: the image
+ * @quiet: from before the file system was asked
+ * @sector: their first sector in the file
+ * @nr: the number of sectors, not 0
+ *
+ * Context: Process context, in the epoch in which it was asked, with the map's
+ * lock held.
+ * Return: false if a write has begun since: nothing was added.
+ */
+bool floop_holes_add_shared(struct floop_image *image,
+			    const struct floop_quiet *quiet, sector_t sector,
+			    sector_t nr)
+{
+	struct floop_holes *holes = &image->holes;
+	/* As in floop_holes_add() */
+	struct floop_hole_bits *bits = rcu_dereference_protected(holes->bits,
+								 true);
+	sector_t first, end;
+	bool add;
+
+	if (!bits)
+		return true;
+	first = (sector + BIT(bits->shift) - 1) >> bits->shift;
+	end = min_t(sector_t, (sector + nr) >> bits->shift, bits->nr);
+	spin_lock(&holes->lock);
+	add = are_quiet(holes, quiet, sector, nr);
+	if (add && first < end)
+		change_bits(bits->shared, first, end, true);
+	spin_unlock(&holes->lock);
+	return add;
+}
+
+/**
+ * floop_holes_have_shared() - are shared blocks where the map of them says?
+ * @image: the image, in an epoch
+ * @sector: the first sector of its file
+ * @nr: the number of sectors, not 0
+ *
+ * Context: Any. Doesn't sleep.
+ * Return: false if somebody has written there, or is about to.
+ */
+bool floop_holes_have_shared(struct floop_image *image, sector_t sector,
+			     sector_t nr)
+{
+	return have(image, true, sector, nr);
 }
 
 /**

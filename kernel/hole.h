@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Holes that are known: ranges of the image in which the file system has no
- * data. A read there is answered at once.
+ * What is known of ranges of the image until somebody writes there: holes,
+ * whose reads are answered at once, and shared blocks, whose reads are mapped
+ * (shared.h).
  */
 #ifndef FLOOP_HOLE_H
 #define FLOOP_HOLE_H
@@ -16,31 +17,64 @@ struct floop_image;
 struct floop_io;
 
 /**
- * struct floop_hole_bits - which parts of a file are known to be holes
+ * struct floop_hole_bits - what is known of the parts of a file
  * @rcu: readers hold rcu_read_lock()
  * @nr: the number of granules
  * @shift: log2 of the sectors of a granule
- * @bits: a bit for each granule: it reads as zeroes
+ * @shared: a bit for each granule: its shared blocks are where the map of them
+ *	has them
+ * @bits: a bit for each granule: it reads as zeroes; the bits of @shared follow
  */
 struct floop_hole_bits {
 	struct rcu_head rcu;
 	unsigned long nr;
 	unsigned int shift;
+	unsigned long *shared;
 	unsigned long bits[];
+};
+
+/* Each chunk of 4 MiB is in one part; the parts take turns. */
+#define FLOOP_PARTS		64U
+#define FLOOP_PART_SHIFT	13U	/* of sectors */
+
+static inline sector_t floop_first_part(sector_t sector)
+{
+	return sector >> FLOOP_PART_SHIFT;
+}
+
+/* Of a range that isn't empty. Modulo FLOOP_PARTS, no part comes twice. */
+static inline sector_t floop_last_part(sector_t sector, sector_t nr)
+{
+	return min(floop_first_part(sector + nr - 1),
+		   floop_first_part(sector) + FLOOP_PARTS - 1);
+}
+
+/**
+ * struct floop_quiet - where nobody was writing at some moment
+ * @parts: a bit for each part: no write was in flight
+ * @begun: the number of writes that had begun, of each part
+ */
+struct floop_quiet {
+	u64 parts;
+	unsigned long begun[FLOOP_PARTS];
 };
 
 /**
  * struct floop_holes - the known holes of one image
- * @lock: held to change the bits, and @begun
+ * @lock: held to change the bits, and what counts writes that begin
  * @bits: the bits; NULL if there is no memory for them, or the guard is off
  * @begun: the number of writes through the file system that have come
  * @ended: how many of these have ended
+ * @part_begun: how many have come to a part
+ * @part_ended: how many of these have ended
  */
 struct floop_holes {
 	spinlock_t lock; /* holds up writes that begin while a hole is added */
 	struct floop_hole_bits __rcu *bits;
 	unsigned long begun;
 	atomic_long_t ended;
+	unsigned long part_begun[FLOOP_PARTS];
+	atomic_long_t part_ended[FLOOP_PARTS];
 };
 
 void floop_holes_init_image(struct floop_image *image);
@@ -52,6 +86,19 @@ bool floop_holes_add(struct floop_image *image, sector_t sector, sector_t end,
 		     unsigned long begun);
 void floop_holes_remove(struct floop_image *image, sector_t sector,
 			sector_t nr);
+void floop_holes_look_at_parts(struct floop_image *image,
+			       struct floop_quiet *quiet);
+bool floop_holes_are_quiet(struct floop_image *image,
+			   const struct floop_quiet *quiet, sector_t sector,
+			   sector_t nr);
+bool floop_holes_add_shared(struct floop_image *image,
+			    const struct floop_quiet *quiet, sector_t sector,
+			    sector_t nr);
+bool floop_holes_have_shared(struct floop_image *image, sector_t sector,
+			     sector_t nr);
+void floop_holes_remove_shared(struct floop_image *image, sector_t sector,
+			       sector_t nr);
+u64 floop_holes_shared_bytes(struct floop_image *image);
 void floop_holes_write_begin(struct floop_io *io);
 void floop_holes_write_end(struct floop_io *io);
 bool floop_holes_have(struct floop_image *image, sector_t sector, sector_t nr);

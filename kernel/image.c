@@ -11,6 +11,7 @@
 #include "ask.h"
 #include "device.h"
 #include "fs.h"
+#include "helper.h"
 #include "image.h"
 #include "io.h"
 #include "lease.h"
@@ -395,12 +396,17 @@ struct floop_image *floop_image_open(struct floop_device *dev,
 	err = floop_guard_init_image(image);
 	if (err)
 		goto err_remap;
+	err = floop_shared_init_image(image);
+	if (err)
+		goto err_guard;
 	floop_holes_init_image(image);
 	floop_calls_init_image(image);
 	floop_times_init_image(image);
 	floop_cache_restrict(image);
 	return image;
 
+err_guard:
+	floop_guard_exit_image(image);
 err_remap:
 	floop_remap_exit_image(image);
 err_ios:
@@ -433,6 +439,9 @@ void floop_image_close(struct floop_image *image)
 	cancel_work_sync(&image->unsupported_work);
 	floop_ahead_exit_image(image);
 	floop_guard_exit_image(image);
+	if (image->fill.asked)
+		floop_helper_settle();
+	floop_shared_exit_image(image);
 	floop_times_exit_image(image);
 	floop_remap_exit_image(image);
 	mempool_exit(&image->ios);

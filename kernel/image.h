@@ -20,6 +20,7 @@
 #include "fill.h"
 #include "guard.h"
 #include "hole.h"
+#include "shared.h"
 #include "times.h"
 
 struct floop_device;
@@ -124,6 +125,7 @@ enum floop_sync {
  * @fill: fills the map
  * @ahead: allocates ahead
  * @holes: knows holes
+ * @shared: knows the blocks that it shares
  * @calls: writes that the file system hasn't returned from
  * @times: keeps the file's times
  * @remaps: the reserve of struct remap
@@ -162,6 +164,7 @@ struct floop_image {
 	struct floop_fill fill;
 	struct floop_ahead ahead;
 	struct floop_holes holes;
+	struct floop_shared shared;
 	struct floop_calls calls;
 	struct floop_times times;
 	mempool_t remaps;

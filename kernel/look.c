@@ -14,6 +14,7 @@
 #include "ask.h"
 #include "compat.h"
 #include "fs.h"
+#include "helper.h"
 #include "image.h"
 #include "lease.h"
 #include "look.h"
@@ -193,6 +194,38 @@ sector_t floop_look_extent(struct floop_look *look, sector_t block,
 	max = find_length(look, block, max, FLOOP_KIND_DATA, *disk,
 			  &look->extent);
 	return look->err ? 0 : max;
+}
+
+/**
+ * floop_look_list() - list extents of the file, with the helper
+ * @look: the look
+ * @sector: from where on, in sectors of the file
+ * @end: the end of what is of interest
+ * @found: gets the extents
+ * @max: how many there is room for
+ *
+ * Context: In the look's work, in an epoch. May sleep.
+ * Return: the number of extents, or -ENODATA if they can't be listed.
+ */
+int floop_look_list(struct floop_look *look, sector_t sector, sector_t end,
+		    struct fiemap_extent *found, unsigned int max)
+{
+	int nr;
+
+	bool known;
+
+	if (!may_ask_for_extents(look) || !begin_question(look))
+		return -ENODATA;
+	nr = floop_helper_ask(look->ask->file, (u64)sector << SECTOR_SHIFT,
+			      (u64)(end - sector) << SECTOR_SHIFT, found, max);
+	/*
+	 * Somebody who has opened the file meanwhile may be about to clone it.
+	 * A realtime file's blocks are on another disk; only an empty one can
+	 * become one.
+	 */
+	known = end_question(look) && nr >= 0 && may_ask_for_extents(look) &&
+		!floop_look_realtime(look) && !look->err;
+	return known ? nr : -ENODATA;
 }
 
 /**

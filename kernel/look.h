@@ -14,6 +14,7 @@
 #include <linux/bits.h>
 #include <linux/types.h>
 
+struct fiemap_extent;
 struct file;
 struct floop_ask;
 
@@ -53,6 +54,8 @@ struct floop_look {
 bool floop_look_block(struct floop_look *look, sector_t block, sector_t *disk);
 sector_t floop_look_extent(struct floop_look *look, sector_t block,
 			   sector_t max, sector_t *disk);
+int floop_look_list(struct floop_look *look, sector_t sector, sector_t end,
+		    struct fiemap_extent *found, unsigned int max);
 sector_t floop_look_empty(struct floop_look *look, sector_t block, sector_t max,
 			  enum floop_kind *kind);
 bool floop_look_seek(struct floop_look *look, sector_t sector, int whence,

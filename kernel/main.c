@@ -14,6 +14,7 @@
 #include "control.h"
 #include "device.h"
 #include "direct.h"
+#include "helper.h"
 #include "image.h"
 #include "io.h"
 #include "lane.h"
@@ -149,6 +150,9 @@ MODULE_PARM_DESC(leave_free, "Percent of an image's file system that stays free:
 module_param_named(map_memory, floop_map_mib, uint, 0644);
 MODULE_PARM_DESC(map_memory, "MiB of memory that the map of an image may take at most; what doesn't fit goes through the file system. Default: 64");
 
+module_param_cb(helper, &floop_helper_ops, NULL, 0644);
+MODULE_PARM_DESC(helper, "The program in whose memory file systems list extents: /usr/sbin/floop-extents. Default: none");
+
 #ifdef FLOOP_DEBUG
 unsigned long floop_rules_broken;
 module_param_named(break_rules, floop_rules_broken, ulong, 0644);
@@ -242,10 +246,13 @@ static int __init floop_init(void)
 	err = floop_guard_init();
 	if (err)
 		goto err_remap;
+	err = floop_helper_init();
+	if (err)
+		goto err_guard;
 	/* Before the control node, which adds devices of that major. */
 	err = floop_device_register_major(probe);
 	if (err)
-		goto err_guard;
+		goto err_helper;
 	err = floop_control_register();
 	if (err)
 		goto err_major;
@@ -259,6 +266,8 @@ static int __init floop_init(void)
 
 err_major:
 	floop_device_unregister_major();
+err_helper:
+	floop_helper_exit();
 err_guard:
 	floop_guard_exit();
 err_remap:
@@ -280,6 +289,7 @@ static void __exit floop_exit(void)
 	floop_device_unregister_major();
 	floop_device_remove_all();
 	floop_control_unregister();
+	floop_helper_exit();
 	floop_guard_exit();
 	floop_ahead_exit();
 	floop_remap_exit();

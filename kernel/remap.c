@@ -42,6 +42,7 @@ static struct kmem_cache *remap_cache;
  * @flushes: its flush counts in the device's statistics; the disk below may
  *	clear the flag in the bio
  * @image: the image; the bio holds a reference of its guard
+ * @read: of shared blocks, for floop_shared_read_end()
  * @start: its arrival, in jiffies; 0 if it doesn't count in the statistics
  * @bio: the bio, if @stale_work ends it
  * @stale_work: ends the bio, if that can't be done at once
@@ -56,6 +57,7 @@ struct remap {
 	bool freeze_held;
 	bool flushes;
 	struct floop_image *image;
+	int read;
 	unsigned long start;
 	struct bio *bio;
 	struct work_struct stale_work;
@@ -222,6 +224,15 @@ static void remap_end(struct bio *bio)
 	percpu_ref_put(&guard->users);
 }
 
+/* A read of shared blocks has ended. */
+static void remap_end_shared(struct bio *bio)
+{
+	struct remap *remap = bio->bi_private;
+
+	floop_shared_read_end(remap->image, remap->read);
+	remap_end(bio);
+}
+
 /*
  * Take freeze protection of the file system below, as every write to it does.
  * Returns false if it is frozen, or has become read-only.
@@ -350,8 +361,9 @@ static struct bio *remap_unchain(struct floop_image *image, struct bio *bio)
 	return clone;
 }
 
-static void remap_submit(struct floop_image *image, struct bio *bio,
-			 struct remap *remap, sector_t disk)
+static __always_inline void remap_submit(struct floop_image *image,
+					 struct bio *bio, struct remap *remap,
+					 sector_t disk, bio_end_io_t *end_io)
 {
 	remap->end_io = bio->bi_end_io;
 	remap->private = bio->bi_private;
@@ -368,7 +380,7 @@ static void remap_submit(struct floop_image *image, struct bio *bio,
 	trace_floop_io_mapped(image, bio);
 	this_cpu_inc(image->counts->mapped);
 
-	bio->bi_end_io = remap_end;
+	bio->bi_end_io = end_io;
 	bio->bi_private = remap;
 	bio->bi_iter.bi_sector = disk;
 	/* Have the disk count it for the cgroup, too. */
@@ -385,14 +397,62 @@ static noinline enum floop_cause not_mapped(struct floop_guard *guard,
 	return cause;
 }
 
-/* What isn't in the map may be a hole, which needs no disk to be read. */
-static noinline enum floop_cause not_in_map(struct floop_image *image,
-					    struct bio *bio)
+/*
+ * Send a read of shared blocks to the disk; @nr of its sectors are in one
+ * piece, at @disk.
+ */
+static enum floop_cause remap_shared(struct floop_image *image,
+				     struct bio **bio, int read, sector_t nr,
+				     sector_t disk)
 {
+	struct remap *remap = remap_alloc(image);
+	struct bio *part = *bio;
+
+	if (!remap)
+		goto memory;
+	if (nr < bio_sectors(part)) {
+		part = may_split(part) ? remap_split(image, part, nr) : NULL;
+		if (!part)
+			goto free;
+		*bio = part;
+	}
+	if (bio_flagged(part, BIO_CHAIN)) {
+		part = remap_unchain(image, part);
+		if (!part)
+			goto free;
+		*bio = part;
+	}
+	remap->image = image;
+	remap->freeze_held = false;
+	remap->read = read;
+	remap_submit(image, part, remap, disk, remap_end_shared);
+	return FLOOP_CAUSE_NONE;
+
+free:
+	remap_free(image, remap);
+memory:
+	floop_shared_read_end(image, read);
+	return not_mapped(&image->guard, FLOOP_CAUSE_MEMORY);
+}
+
+/*
+ * What isn't in the map may be shared, which can be read on the disk, or a
+ * hole, which needs none.
+ */
+static noinline enum floop_cause not_in_map(struct floop_image *image,
+					    struct bio **rest)
+{
+	struct bio *bio = *rest;
 	sector_t sector = (image->offset >> SECTOR_SHIFT) +
 			  bio->bi_iter.bi_sector;
+	sector_t nr = bio_sectors(bio), disk;
 	enum floop_cause cause = FLOOP_CAUSE_BLOCKS;
+	int read = -ENODATA;
 
+	if (bio_op(bio) == REQ_OP_READ)
+		read = floop_shared_read_begin(image, sector, &nr, &disk);
+	if (read >= 0)
+		return remap_shared(image, rest, read, nr, disk);
 	if (!floop_holes_have(image, sector, bio_sectors(bio))) {
 		if (READ_ONCE(image->fill.shared))
 			cause = FLOOP_CAUSE_SHARED;
@@ -460,7 +520,7 @@ enum floop_cause floop_remap(struct floop_image *image, struct bio **bio)
 		return not_mapped(guard, FLOOP_CAUSE_ALIGNMENT);
 	disk = remap_place(image, bio);
 	if (disk == FLOOP_NOWHERE)
-		return not_in_map(image, *bio);
+		return not_in_map(image, bio);
 
 	/* Don't wait for memory while the guard is held: take the file path. */
 	remap = remap_alloc(image);
@@ -489,7 +549,7 @@ enum floop_cause floop_remap(struct floop_image *image, struct bio **bio)
 		*bio = clone;
 	}
 	floop_window(FLOOP_WINDOW_SUBMIT);
-	remap_submit(image, *bio, remap, disk);
+	remap_submit(image, *bio, remap, disk, remap_end);
 	return FLOOP_CAUSE_NONE;
 }
 

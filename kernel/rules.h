@@ -27,6 +27,8 @@
  *	for the lease
  * @FLOOP_RULE_FLAGS: inode flags that are set later end the mapping
  * @FLOOP_RULE_HOLES: a write takes its range out of the known holes
+ * @FLOOP_RULE_SHARED: a write waits for mapped reads of shared blocks, and
+ *	moves no mapped block
  */
 enum floop_rule {
 	FLOOP_RULE_LEASE,
@@ -44,6 +46,7 @@ enum floop_rule {
 	FLOOP_RULE_ATOMIC,
 	FLOOP_RULE_FLAGS,
 	FLOOP_RULE_HOLES,
+	FLOOP_RULE_SHARED,
 };
 
 /**

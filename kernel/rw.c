@@ -191,6 +191,7 @@ enum floop_rw_result floop_rw(struct floop_io *io, bool wait,
 	bool is_chunk = io->flags & FLOOP_IO_AHEAD;
 	struct iov_iter iter;
 	ssize_t ret;
+	int err;
 
 	floop_rw_iter(io, &iter);
 	*iocb = (struct kiocb) {
@@ -220,6 +221,16 @@ enum floop_rw_result floop_rw(struct floop_io *io, bool wait,
 
 	if (write && !floop_ahead_enter(io))
 		return FLOOP_RW_DONE;
+	err = write ? floop_shared_write_begin(io, wait && !is_chunk) : 0;
+	if (unlikely(err)) {
+		if (is_chunk)
+			goto end_chunk;
+		floop_ahead_leave(io);
+		if (err == -EAGAIN)
+			return FLOOP_RW_WRITER_ONLY;
+		floop_io_end(io, BLK_STS_IOERR, batch);
+		return FLOOP_RW_DONE;
+	}
 
 	/* File systems expect no more; the rest follows. */
 	if (unlikely(iov_iter_count(&iter) > MAX_RW_COUNT))

@@ -254,19 +254,25 @@ static ssize_t show_breaker(struct floop_image *image, char *buf, ssize_t len)
 static ssize_t stat_of(struct floop_image *image, char *buf)
 {
 	const struct floop_map *map = &image->guard.map;
+	u64 shared = floop_holes_shared_bytes(image);
 	u64 sectors = READ_ONCE(map->sectors);
 	ssize_t len;
 
 	len = sysfs_emit(buf,
 			 "mapped_bytes %llu\n"
+			 "mapped_shared_bytes %llu\n"
 			 "mapped_extents %lu\n"
 			 "mapped_memory %zu\n"
 			 "zeroed_bytes %llu\n"
 			 "epochs_begun %lu\n"
 			 "epochs_broken %lu\n"
 			 "readers %u\n",
-			 sectors << SECTOR_SHIFT, READ_ONCE(map->extents),
-			 floop_map_bytes(map), READ_ONCE(image->ahead.bytes),
+			 (sectors << SECTOR_SHIFT) + shared, shared,
+			 READ_ONCE(map->extents) +
+			 READ_ONCE(image->shared.map.extents),
+			 floop_map_bytes(map) +
+			 floop_map_bytes(&image->shared.map),
+			 READ_ONCE(image->ahead.bytes),
 			 READ_ONCE(image->guard.begun),
 			 READ_ONCE(image->guard.broken),
 			 floop_lease_readers(image));

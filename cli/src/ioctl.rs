@@ -12,6 +12,7 @@ use rustix::io::Result;
 use rustix::ioctl::{
     Getter, Ioctl, IoctlOutput, NoArg, Opcode, Setter, ioctl, opcode,
 };
+use rustix::mm::{MapFlags, ProtFlags, mmap};
 
 pub use uapi::{loop_config as Config, loop_info64 as Info};
 
@@ -91,6 +92,29 @@ pub fn remove(control: impl AsFd, number: u32) -> Result<()> {
     let argument = usize::try_from(number).unwrap_or(usize::MAX);
     let call = Number { opcode: uapi::LOOP_CTL_REMOVE, argument };
     // SAFETY: `LOOP_CTL_REMOVE` takes an integer.
+    unsafe { ioctl(control, call) }.map(drop)
+}
+
+/// `FLOOP_CTL_HELP`: lends our memory to the module, which has file systems
+/// write to it. Returns when it isn't needed any more.
+pub fn help(control: impl AsFd) -> Result<()> {
+    const FLOOP_CTL_HELP: Opcode = opcode::none(b'L', 0x8f);
+    const BYTES: usize = 65536;
+    let control = control.as_fd();
+    // SAFETY: a new mapping, of a buffer that the module keeps for it.
+    let buffer = unsafe {
+        mmap(
+            ptr::null_mut(),
+            BYTES,
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::SHARED,
+            control,
+            0,
+        )
+    }?;
+    let call = Number { opcode: FLOOP_CTL_HELP, argument: buffer.addr() };
+    // SAFETY: `FLOOP_CTL_HELP` has memory written to in the mapping only, to
+    // which nothing else refers.
     unsafe { ioctl(control, call) }.map(drop)
 }
 

@@ -22,6 +22,7 @@ mod finding;
 mod flooptab;
 mod free;
 mod generator;
+mod helper;
 mod holder;
 mod image;
 mod interrupt;
@@ -66,7 +67,7 @@ pub fn command_line() -> clap::Command {
 /// Runs the command, as its name and its arguments say.
 #[must_use]
 pub fn main() -> ExitCode {
-    // systemd and mount(8) run links to the command.
+    // systemd, mount(8) and the module run links to the command.
     let mut words = args_os();
     let name = words.next().unwrap_or_default();
     let name = Path::new(&name).file_name().unwrap_or_default();
@@ -76,6 +77,9 @@ pub fn main() -> ExitCode {
     if name == generator::NAME {
         generator::run(&words.map(Into::into).collect::<Vec<_>>());
         return ExitCode::SUCCESS;
+    }
+    if name == helper::NAME {
+        return helper::run(&words.collect::<Vec<_>>());
     }
     let result = match Cli::parse().command {
         Command::Attach(args) => attach::run(&args),

@@ -115,6 +115,8 @@ pub struct Mapping {
     pub reason: Option<String>,
     /// How much of the image is mapped, in bytes.
     pub bytes: u64,
+    /// How much of that for reads only, because other files share it.
+    pub shared: u64,
     /// In how many extents.
     pub extents: u64,
     /// The memory of the map, in bytes.
@@ -166,6 +168,8 @@ impl Mapping {
             wanted: device.number_attribute("loop/mapping")? != 0,
             reason: (said != MAPPED).then_some(said),
             bytes: number("mapped_bytes")?,
+            // A module of before has none.
+            shared: number("mapped_shared_bytes").unwrap_or_default(),
             extents: number("mapped_extents")?,
             memory: number("mapped_memory")?,
             // A module of before has none.

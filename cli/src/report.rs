@@ -58,6 +58,7 @@ pub struct Details {
     pub shared: Option<u64>,
     pub mapping: Option<bool>,
     pub mapped_reason: Option<String>,
+    pub mapped_shared_bytes: Option<u64>,
     pub mapped_extents: Option<u64>,
     pub mapped_memory: Option<u64>,
     pub epochs_begun: Option<u64>,
@@ -174,6 +175,7 @@ impl Details {
             shared: None,
             mapping: mapping.map(|mapping| mapping.wanted),
             mapped_reason: mapping.and_then(|mapping| mapping.reason.clone()),
+            mapped_shared_bytes: mapping.map(|mapping| mapping.shared),
             mapped_extents: mapping.map(|mapping| mapping.extents),
             mapped_memory: mapping.map(|mapping| mapping.memory),
             epochs_begun: mapping.map(|mapping| mapping.epochs_begun),
@@ -316,9 +318,16 @@ fn mapping_lines(attachment: &Attachment) -> Vec<(&'static str, String)> {
         None => "of the whole image".to_owned(),
     };
     let extents = count(mapping.extents, "extent");
+    let reads = match mapping.shared {
+        0 => String::new(),
+        shared => format!("; {} of it for reads only", bytes(shared)),
+    };
     let mut lines = vec![
         ("mapping", now),
-        ("mapped", format!("{}, {share}, in {extents}", bytes(mapping.bytes))),
+        (
+            "mapped",
+            format!("{}, {share}, in {extents}{reads}", bytes(mapping.bytes)),
+        ),
         ("map's memory", bytes(mapping.memory)),
         (
             "epochs",
