@@ -45,6 +45,7 @@ cp "$PROJECT/cli/60-floop.rules" /etc/udev/rules.d/
 cp "$PROJECT"/cli/floop{-detach,@}.service /usr/lib/systemd/system/
 cp "$PROJECT/cli/target/release/floop" /usr/local/bin/
 ln -sfn /usr/local/bin/floop /usr/sbin/mount.floop
+ln -sfn /usr/local/bin/floop /usr/sbin/floop-extents
 mkdir -p /usr/lib/systemd/system-generators
 ln -sfn /usr/local/bin/floop /usr/lib/systemd/system-generators/floop-generator
 

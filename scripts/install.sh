@@ -21,8 +21,9 @@ systemd=$DESTDIR/usr/lib/systemd
 hook=$DESTDIR/usr/share/initramfs-tools/hooks/floop
 drop_in=("$DESTDIR"/usr/lib/mod{probe,ules-load}.d/floop-drop-in.conf "$hook")
 units=("$systemd"/system/{floop-detach,floop@}.service)
-# Links to the command: mount -t floop runs one, systemd at boot the other.
-links=("$DESTDIR/usr/sbin/mount.floop"
+# Links to the command: mount -t floop runs one, the module another, systemd at
+# boot the third.
+links=("$DESTDIR/usr/sbin/"{mount.floop,floop-extents}
 	"$systemd/system-generators/floop-generator")
 
 # The man pages and the shells' completions, as they lie in share/

@@ -661,6 +661,10 @@ def bring_near(project):
     shutil.copy(programs / "loopdev", TOOLS)
     if os.path.exists(paths["FLOOP"]):
         shutil.copy(paths["FLOOP"], NEAR["FLOOP"])
+        # The module starts it by that name.
+        helper = pathlib.Path("/usr/sbin/floop-extents")
+        helper.unlink(missing_ok=True)
+        helper.symlink_to(NEAR["FLOOP"])
     shutil.copytree(source / "lib", f"{TOOLS}/lib")
     bind = ["mount", "--bind", f"{TOOLS}/lib", source / "lib"]
     subprocess.run(bind, check=True)

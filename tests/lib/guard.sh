@@ -113,6 +113,13 @@ reads_hole() {
 	reads holes "$1" "$2" && cmp -n "$2" "$WORK/read" /dev/zero
 }
 
+# with_helper - which lists the extents of images that share blocks
+with_helper() {
+	local helper=/sys/module/$MODULE/parameters/helper
+	later sh -c "echo >$helper"
+	echo /usr/sbin/floop-extents >"$helper"
+}
+
 # reads_shared - a read of the first block of $dev counts as one of a file that
 # shares blocks: the driver knows
 reads_shared() {

@@ -95,6 +95,7 @@ def test_json_has_the_documented_fields(floop, image):
         "shared": (int, type(None)),
         "mapping": (bool, type(None)),
         "mapped_reason": (str, type(None)),
+        "mapped_shared_bytes": (int, type(None)),
         "mapped_extents": (int, type(None)),
         "mapped_memory": (int, type(None)),
         "epochs_begun": (int, type(None)),

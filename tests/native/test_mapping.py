@@ -28,6 +28,7 @@ FIELDS = [
     "mapped_bytes",
     "mapping",
     "mapped_reason",
+    "mapped_shared_bytes",
     "mapped_extents",
     "mapped_memory",
     "epochs_begun",
@@ -162,6 +163,7 @@ def served(folder):
 MAPPED = {"mapping": 1, "mapped_reason": "mapped"}
 STAT = {
     "mapped_bytes": 786432,
+    "mapped_shared_bytes": 262144,
     "mapped_extents": 3,
     "mapped_memory": 4096,
     "epochs_begun": 2,
@@ -185,7 +187,8 @@ def test_words(image, floop, served):
     via = served(device, STAT, **MAPPED)
     assert (
         "\nmapping:        yes\n"
-        "mapped:         786432 (768 KiB), 75% of the device, in 3 extents\n"
+        "mapped:         786432 (768 KiB), 75% of the device, in 3 extents; "
+        "262144 (256 KiB) of it for reads only\n"
         "map's memory:   4096 (4 KiB)\n"
         "epochs:         2 begun, 1 broken\n"
         "readers:        open 2 times by others to read\n"
@@ -263,7 +266,7 @@ def test_part_of_an_image(image, floop, served):
     assert column(run(*via, FLOOP, "list").stdout, device) == "yes"
     text = run(*via, FLOOP, "status", device).stdout
     assert (
-        "\nmapped:         786432 (768 KiB), of the whole image, in 3 extents\n"
+        "\nmapped:         786432 (768 KiB), of the whole image, in 3 extents; "
         in text
     )
 

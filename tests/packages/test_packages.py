@@ -399,6 +399,7 @@ DOCUMENTS = ("changelog.gz", "copyright")
 FILES = {
     "floop": {
         "usr/bin/floop",
+        "usr/sbin/floop-extents",
         "usr/sbin/mount.floop",
         "usr/lib/systemd/system/floop-detach.service",
         "usr/lib/systemd/system/floop@.service",
