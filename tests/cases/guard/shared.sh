@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: An image on xfs whose clone is kept is mapped: what it shares for reads
 #   only, the rest for writes, too. A write to a shared block goes through the
-#   file system, and the block is mapped afterwards. Neither side gets anything
-#   of what the other is given.
+#   file system, after the reads in flight, and the block is mapped afterwards.
+#   Others who open the image to write wait for mapped I/O. Neither side gets
+#   anything of what the other is given. Only the module starts the helper.
 # modes: side-by-side
 # machines: stable-side-by-side lts-side-by-side
 # timeout: 300
 . tests/lib/guard.sh
-programs loopdev devfsx pattern
+programs loopdev devfsx other pattern
 seed
 
 # reads_mapped N - a read of 64k at N times 64k is mapped
@@ -26,6 +27,7 @@ shares() {
 }
 
 with_helper
+later below_takes 0 0 0
 begin_fs xfs
 written "$MNT/image" 8M 1
 check "a clone" cp --reflink=always "$MNT/image" "$MNT/clone"
@@ -49,6 +51,40 @@ more_ios "$dev" mapped "$before" || fail "it is not mapped"
 drop_caches
 check "the clone is as it was" pattern check -q -s 1 "$MNT/clone" 8M
 check "the device" pattern check -d -q -b 4k -s 3 -o 1M "$dev" 64k
+
+# A write waits for the reads of the part of the file that it gives up blocks of
+before=$(ios "$dev" mapped)
+below_takes 1000000 0 0
+dd if="$dev" of=/dev/null bs=4k count=1 skip=1024 iflag=direct status=none &
+reader=$!
+wait_until 20 more_ios "$dev" mapped "$before"
+{
+	pattern write -d -n -q -b 4k -s 4 -o 5M "$dev" 4k
+	touch "$WORK/written"
+} &
+writer=$!
+sleep 2
+kill -0 $reader || fail "the read did not hang"
+[ ! -e "$WORK/written" ] || fail "a write did not wait for a read"
+below_takes 0 0 0
+wait $reader || fail "the read"
+wait $writer || fail "the write"
+check "what was written then" pattern check -d -q -b 4k -s 4 -o 5M "$dev" 4k
+
+# Who opens the image to write waits until mapped I/O has ended
+wait_until 30 mapped "$dev"
+before=$(ios "$dev" mapped)
+below_takes 0 1000000 0
+pattern write -d -n -q -b 4k -s 3 -o 1M "$dev" 64k &
+writer=$!
+wait_until 20 more_ios "$dev" mapped "$before"
+refused "an opener to write" "*" other nonblock rw "$MNT/image"
+kill -0 $writer || fail "the write did not hang"
+below_takes 0 0 0
+wait $writer || fail "the mapped write"
+check "an opener afterwards" other nonblock rw "$MNT/image"
+
+refused "the helper by hand" "*not permitted*" /usr/sbin/floop-extents "$CTL"
 
 # Random operations, with the clone written to and cloned in turn
 sum=$(sum_of "$MNT/clone")
