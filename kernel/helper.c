@@ -367,8 +367,8 @@ static struct helper *current_helper(void)
  * @user: the address of its buffer, see floop_helper_mmap()
  *
  * Context: A helper. Sleeps.
- * Return: 0 when there is no question any more; -EPERM, -EFAULT if the buffer
- * isn't there.
+ * Return: 0 when there is no question any more; -EFAULT if the buffer isn't
+ * there; -ENOSYS, as in-tree, if the caller isn't a helper.
  */
 long floop_helper_serve(struct file *control, unsigned long user)
 {
@@ -379,7 +379,7 @@ long floop_helper_serve(struct file *control, unsigned long user)
 	bool there;
 
 	if (!helper)
-		return -EPERM;
+		return -ENOSYS;
 	mmap_read_lock(current->mm);
 	vma = vma_lookup(current->mm, user);
 	there = buffer && vma && vma->vm_file == control &&
@@ -398,8 +398,9 @@ long floop_helper_serve(struct file *control, unsigned long user)
  * @control: the control node
  * @vma: where to
  *
- * Context: A helper. May sleep.
- * Return: 0 or a negative errno.
+ * Context: Process context. May sleep.
+ * Return: 0 or a negative errno; -ENODEV, as in-tree, if the caller isn't a
+ * helper.
  */
 int floop_helper_mmap(struct file *control, struct vm_area_struct *vma)
 {
@@ -407,7 +408,7 @@ int floop_helper_mmap(struct file *control, struct vm_area_struct *vma)
 	int err;
 
 	if (!current_helper())
-		return -EPERM;
+		return -ENODEV;
 	if (vma->vm_pgoff || !(vma->vm_flags & VM_SHARED) ||
 	    vma->vm_end - vma->vm_start != FLOOP_HELPER_BYTES)
 		return -EINVAL;

@@ -425,6 +425,7 @@ static enum floop_cause remap_shared(struct floop_image *image,
 	remap->image = image;
 	remap->freeze_held = false;
 	remap->read = read;
+	floop_window(FLOOP_WINDOW_SUBMIT);
 	remap_submit(image, part, remap, disk, remap_end_shared);
 	return FLOOP_CAUSE_NONE;
 

@@ -7,7 +7,7 @@
  *	make the image of a device of SIZE bytes, before it is attached
  *   torture [-s SEED] [-t SECONDS] [-n OPERATIONS] [-j THREADS] [-x THREADS]
  *	[-q DEPTH] [-g BLOCKS] [-w MS] [-W SECONDS] [-k OP,OP..] [-K OP,OP..]
- *	[-d DISCARDS] [-e] [-r] [-b] DEVICE IMAGE
+ *	[-d DISCARDS] [-e] [-r] [-b] [-o] DEVICE IMAGE
  *
  * Every sector of 512 bytes says whose it is: of which run, what place, which
  * generation (stamp.h). The first three quarters of the device are protected:
@@ -42,6 +42,8 @@
  *   -e		bursts begin as soon as an epoch does
  *   -r		the device is read-only
  *   -b		the guard is known to be broken
+ *   -o		who opens the image to write waits for mapped I/O (O_NONBLOCK:
+ *		EAGAIN), as where blocks are shared
  *
  * torture/ has the parts: device.c its I/O, vulture.c who takes what is freed,
  * operations.c the hostile threads, read.c, space.c, remap.c and around.c
@@ -60,7 +62,7 @@ char dir[256], sysfs[256], disk_stat[64];
 uint64_t run, seed = 1, size, prot, others;	/* sizes are in bytes */
 unsigned int jobs = 2, depth = 8, discards_of_1000 = 4, slow, patience = 90;
 unsigned int chunks, sector_size, grain = 1;
-bool read_only, broken_rules, at_once;
+bool read_only, broken_rules, at_once, openers_wait;
 int mount_fd;
 struct file_handle *handle;
 atomic_bool stopping, leaving, calm;
@@ -277,14 +279,14 @@ int main(int argc, char **argv)
 {
 	static const char usage[] =
 		"torture -i [-s SEED] IMAGE SIZE\n"
-		"torture [-s SEED] [-t SECONDS] [-n OPERATIONS] [-j THREADS] [-x THREADS] [-q DEPTH] [-g BLOCKS] [-w MS] [-W SECONDS] [-k OP,OP..] [-K OP,OP..] [-d DISCARDS] [-e] [-r] [-b] DEVICE IMAGE";
+		"torture [-s SEED] [-t SECONDS] [-n OPERATIONS] [-j THREADS] [-x THREADS] [-q DEPTH] [-g BLOCKS] [-w MS] [-W SECONDS] [-k OP,OP..] [-K OP,OP..] [-d DISCARDS] [-e] [-r] [-b] [-o] DEVICE IMAGE";
 	unsigned int allowed = ~0U, without = 0;
 	uint64_t limit = 20, most = UINT64_MAX;
 	bool init = false;
 	int opt;
 
 	for (;;) {
-		opt = getopt(argc, argv, "is:t:n:j:x:q:g:w:W:k:K:d:erb");
+		opt = getopt(argc, argv, "is:t:n:j:x:q:g:w:W:k:K:d:erbo");
 		if (opt < 0)
 			break;
 		switch (opt) {
@@ -304,6 +306,7 @@ int main(int argc, char **argv)
 		case 'r': read_only = true; break;
 		case 'e': at_once = true; break;
 		case 'b': broken_rules = true; break;
+		case 'o': openers_wait = true; break;
 		default: die("%s", usage);
 		}
 	}

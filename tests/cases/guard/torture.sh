@@ -23,7 +23,7 @@ for fs in ext4 xfs; do
 	if [ "$fs" = xfs ]; then
 		echo /usr/sbin/floop-extents >"$helper"
 		without=(-K "clone,dedupe,clone-in,copy-range")
-		torture -s "$SEED" -t "$(more 5)" "$DEV" "$MNT/image"
+		torture -s "$SEED" -t "$(more 5)" -o "$DEV" "$MNT/image"
 		torture_end
 		echo >"$helper"
 		torture_begin "$fs" "$disk"

@@ -33,6 +33,8 @@ int open_image(struct hostile *h, int flags)
 		fd = open_by_handle_at(mount_fd, handle, flags | O_CLOEXEC);
 	else
 		fd = open(image, flags | O_CLOEXEC);
+	if (fd < 0 && errno == EAGAIN && openers_wait)
+		fd = open(image, (flags & ~O_NONBLOCK) | O_CLOEXEC);
 	if (fd < 0)
 		fail("open of the image, flags %#x: %s: nobody may be kept out of it",
 		     flags, strerror(errno));

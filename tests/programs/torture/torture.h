@@ -16,7 +16,7 @@
 /* The options */
 extern uint64_t seed;
 extern unsigned int jobs, depth, discards_of_1000, slow, patience, grain;
-extern bool read_only, broken_rules, at_once;
+extern bool read_only, broken_rules, at_once, openers_wait;
 
 /*
  * The device's sectors are the image's. Up to prot they are protected, up to

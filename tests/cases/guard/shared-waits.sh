@@ -1,0 +1,47 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: A write to blocks that an image on xfs shares, and that a mapped read is
+#   on its way to, waits for the read: the write gives up the image's share of
+#   the blocks. A write elsewhere doesn't wait.
+# modes: side-by-side
+# machines: stable-side-by-side
+# module: debug
+# timeout: 120
+. tests/lib/guard.sh
+load_debug
+programs loopdev pattern
+
+with_helper
+begin_fs xfs
+written "$MNT/image" 16M 1
+cp --reflink=always "$MNT/image" "$MNT/clone"
+sync
+dev=$(attach "$MNT/image")
+wait_until 30 maps "$dev" $((16 << 20))
+# One write before: the file system has read what it needs
+check "a write" pattern write -d -n -q -b 4k -s 2 -o 1M "$dev" 4k
+wait_until 30 maps "$dev" $((16 << 20))
+
+window 60000 SUBMIT
+dd if="$dev" of="$WORK/read" bs=4k count=1 skip=512 iflag=direct status=none &
+reader=$!
+wait_until 20 in_window SUBMIT
+check "a write to another part of the file" \
+	pattern write -d -n -q -b 4k -s 3 -o 9M "$dev" 4k
+{
+	pattern write -d -n -q -b 4k -s 3 -o 2M "$dev" 4k
+	touch "$WORK/written"
+} &
+writer=$!
+sleep 2
+kill -0 $reader || fail "the read did not wait"
+[ ! -e "$WORK/written" ] || fail "the write did not wait for the read"
+window 0
+wait $reader || fail "the read"
+wait $writer || fail "the write"
+check "what was written" pattern check -d -q -b 4k -s 3 -o 2M "$dev" 4k
+check "and elsewhere" pattern check -d -q -b 4k -s 3 -o 9M "$dev" 4k
+drop_caches
+check "the clone" pattern check -q -s 1 "$MNT/clone" 16M
+detach "$dev"
+end_fs
