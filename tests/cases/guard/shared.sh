@@ -63,7 +63,7 @@ refused "an opener to write" "*" other nonblock rw "$MNT/image"
 kill -0 $writer || fail "the write did not hang"
 below_takes 0 0 0
 wait $writer || fail "the mapped write"
-check "an opener afterwards" other nonblock rw "$MNT/image"
+wait_until 20 other nonblock rw "$MNT/image"
 
 refused "the helper by hand" "*No such device*" /usr/sbin/floop-extents "$CTL"
 
