@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: A write to blocks that an image on xfs shares, and that a mapped read is
-#   on its way to, waits for the read: the write gives up the image's share of
-#   the blocks. A write elsewhere doesn't wait.
+# shows: A write to blocks that an image on xfs shares waits for a mapped read
+#   that is on its way to that part of the file: it gives up the image's share
+#   of the blocks. A write elsewhere doesn't wait.
 # modes: side-by-side
 # machines: stable-side-by-side
 # module: debug
