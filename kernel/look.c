@@ -210,9 +210,8 @@ sector_t floop_look_extent(struct floop_look *look, sector_t block,
 int floop_look_list(struct floop_look *look, sector_t sector, sector_t end,
 		    struct fiemap_extent *found, unsigned int max)
 {
-	int nr;
-
 	bool known;
+	int nr;
 
 	if (!may_ask_for_extents(look) || !begin_question(look))
 		return -ENODATA;

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: An image on xfs whose clone is kept is mapped: what it shares for reads
 #   only, the rest for writes, too. A write to a shared block goes through the
-#   file system, and the block is mapped afterwards.
-#   Others who open the image to write wait for mapped I/O. Neither side gets
-#   anything of what the other is given. Only the module starts the helper.
+#   file system, and the block is mapped afterwards. Others who open the image
+#   to write wait for mapped I/O. Neither side gets anything of what the other
+#   is given. Only the module starts the helper.
 # modes: side-by-side
 # machines: stable-side-by-side lts-side-by-side
 # timeout: 300
@@ -28,8 +28,8 @@ shares() {
 }
 
 with_helper
-later below_takes 0 0 0
 begin_fs xfs
+later below_takes 0 0 0
 written "$MNT/image" 8M 1
 check "a clone" cp --reflink=always "$MNT/image" "$MNT/clone"
 sync

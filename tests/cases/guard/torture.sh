@@ -25,6 +25,7 @@ for fs in ext4 xfs; do
 		without=(-K "clone,dedupe,clone-in,copy-range")
 		torture -s "$SEED" -t "$(more 5)" -o "$DEV" "$MNT/image"
 		torture_end
+		fsck_of "$fs" "$disk"
 		echo >"$helper"
 		torture_begin "$fs" "$disk"
 	fi
