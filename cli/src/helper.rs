@@ -7,6 +7,7 @@
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
+use std::path::Path;
 use std::process::ExitCode;
 
 use crate::ioctl;
@@ -23,6 +24,7 @@ pub fn run(words: &[OsString]) -> ExitCode {
         ));
         return ExitCode::from(2);
     };
+    let control = Path::new(control);
     let served = OpenOptions::new()
         .read(true)
         .write(true)
