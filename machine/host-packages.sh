@@ -22,7 +22,7 @@ packages=(
 	mmdebstrap
 	rpm               # looks into the RPMs
 	shellcheck
-	spin              # checks model/
+	spin tcc          # check model/
 	util-linux
 	zsh               # its completions
 	zstd

@@ -19,6 +19,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "common.h"
 
@@ -147,6 +148,9 @@ int main(int argc, char **argv)
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	/* What the case does beside us is not to wait for a CPU. */
+	if (setpriority(PRIO_PROCESS, 0, 10))
+		die("nice: %s", strerror(errno));
 	for (t = 0; t < threads; t++)
 		if (pthread_create(&ids[t], NULL, writer, (void *)t))
 			die("no thread");

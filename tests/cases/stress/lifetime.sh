@@ -71,7 +71,7 @@ later as_it_was
 set_mapping 1
 for fs in $(file_systems ext4); do
 	echo "--- $fs"
-	on "$fs" "$(more 2 60)" 5
+	on "$fs" "$(more 2 60)" 3
 done
 
 # The LSM refuses half of all leases, and every request to drop one that asks
