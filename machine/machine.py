@@ -74,9 +74,9 @@ TEST_ARGS_NO_SYSTEMD = ("psi=0",)
 EMULATED_CPU = "max,-erms,-fsrm"
 # Nor do tests have SMAP, but on the debug kernel: QEMU goes on in other code
 # after each stac and clac, around every copy, which takes a seventh of all
-# time. Nor XSAVE, and so AVX: each exchange of a CPU's registers, and each
-# string function of libc, is a tenth of the time of a short command.
-TEST_CPU = f"{EMULATED_CPU},-smap,-xsave"
+# time. Nor XSAVE and AVX: each exchange of a CPU's registers, and each string
+# function of libc, is a tenth of the time of a short command.
+TEST_CPU = f"{EMULATED_CPU},-smap,-xsave,-avx,-avx2"
 
 
 def tsc_khz():

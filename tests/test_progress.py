@@ -24,9 +24,9 @@ FIGURES = """PYTHONPATH=bench python3 -c '
 import time, run
 progress = run.Progress("cost", 2)
 with progress.moving:
-    time.sleep(1.5)
+    time.sleep(3)
     progress.step("a table, a cell, a peer")
-    time.sleep(1.5)
+    time.sleep(3)
     progress.end()
 '"""
 

@@ -277,7 +277,7 @@ class Machine:
         # left, or nothing gives for a while (udev may have a device open that
         # has been let go).
         # What the case has detached may have been open in udev.
-        deadline = time.monotonic() + 2
+        deadline = time.monotonic() + 20
         while (
             not left
             and (bound_devices() or dm_devices())

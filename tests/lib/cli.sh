@@ -26,6 +26,12 @@ status() {
 	"$FLOOP" status --json "$1" | fields "$2" | sed -n 1p
 }
 
+# floop_detach DEVICE - detach by the command, which doesn't wait long for udev
+floop_detach() {
+	udev_settle
+	check "detach" "$FLOOP" detach "$1"
+}
+
 # devices - what list shows, in one line
 devices() {
 	"$FLOOP" list --json | fields device | xargs

@@ -10,6 +10,11 @@ stop_nfsd() {
 	exportfs -au
 	rpc.nfsd 0
 	killall -q nfsdcld rpc.mountd rpcbind
+	wait_until 20 no_daemons
+}
+
+no_daemons() {
+	! pgrep --runstates R,S,D -x 'nfsdcld|rpc.mountd|rpcbind' >/dev/null
 }
 
 # ready_nfsd - set up everything but nfsd's own threads (rpc.nfsd N), until the

@@ -336,10 +336,14 @@ def test_deleted(floop, image):
 
 def test_lazy(floop, image):
     """--lazy leaves it to the last user at once, without waiting for it."""
-    device = floop.attach(image())
-    begin = time.monotonic()
-    with open(device, "rb"):
-        says = run(FLOOP, "detach", "--lazy", device).stderr
-        assert time.monotonic() - begin < 1
-        assert "it will be detached when its last user closes it" in says
-    wait_until(lambda: not is_attached(device))
+    took = []
+    # On a busy host one of them may take long for another reason.
+    while len(took) < 5 and min(took, default=1) >= 1:
+        device = floop.attach(image())
+        with open(device, "rb"):
+            begin = time.monotonic()
+            says = run(FLOOP, "detach", "--lazy", device).stderr
+            took.append(time.monotonic() - begin)
+            assert "it will be detached when its last user closes it" in says
+        wait_until(lambda device=device: not is_attached(device))
+    assert min(took) < 1

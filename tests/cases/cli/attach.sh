@@ -32,7 +32,7 @@ is "list" "$(devices)" "$dev"
 matches "list for people" "$("$FLOOP" list)" "NAME*BACK-FILE
 $dev*$SERVED_BY*$image"
 
-check "detach" "$FLOOP" detach "$dev"
+floop_detach "$dev"
 is "it is detached" "$(bound "$dev" || echo no)" no
 is "list is empty" "$("$FLOOP" list)" ""
 ends_with 6 "floop: $dev: nothing is attached to it; *" detach "$dev"
@@ -49,5 +49,6 @@ is "sector size" "$(attr "$dev" queue/logical_block_size)" 4096
 is "read-only" "$(attr "$dev" ro)" 1
 refused "writing to it" "*" dd if=/dev/zero of="$dev" \
 	bs=4096 count=1 oflag=direct
+udev_settle
 check "detach by the image" "$FLOOP" detach "$image"
 is "it is detached" "$(bound "$dev" || echo no)" no

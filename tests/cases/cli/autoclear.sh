@@ -28,5 +28,5 @@ echo "ok: gone with its last mount"
 
 dev=$("$FLOOP" attach --autoclear "$image")
 check "detach before the first user" "$FLOOP" detach "$dev"
-unbound "$dev" || fail "it is still attached"
+wait_until 20 unbound "$dev"
 wait_until 20 nobody_holds

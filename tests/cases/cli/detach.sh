@@ -23,6 +23,7 @@ else
 fi
 is "all are there still" "$("$FLOOP" list | wc -l)" 6
 
+udev_settle
 out=$("$FLOOP" detach --all --json)
 is "detached at once" "$(grep -c '"detached"' <<<"$out")" 4
 is "and later, one in use" "$(grep -c '"pending"' <<<"$out")" 1
@@ -37,11 +38,13 @@ for n in 1 2 3; do
 	"$FLOOP" attach --read-only "$image" >/dev/null
 done
 ln "$image" "$WORK/another-name"
+udev_settle
 out=$("$FLOOP" detach --json "$WORK/another-name")
 is "every device of an image, by another name" \
 	"$(grep -c '"detached"' <<<"$out")" 3
 dev=$("$FLOOP" attach "$image")
 rm "$image"
 is "status: deleted" "$(status "$dev" deleted)" true
+udev_settle
 check "detach by the name of a deleted image" "$FLOOP" detach "$image"
 is "nothing is left" "$("$FLOOP" list)" ""

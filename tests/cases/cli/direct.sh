@@ -23,6 +23,7 @@ whether() {
 	for field in direct sector_size direct_reason; do
 		fields $field <"$WORK/status"
 	done | xargs -d '\n'
+	udev_settle
 	"$FLOOP" detach "$dev" 2>/dev/null
 }
 

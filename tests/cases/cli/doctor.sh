@@ -45,6 +45,7 @@ on_disk xfs
 image=$MNT/image
 noise "$image" 4
 dev=$("$FLOOP" attach --mapping on "$image")
+wait_until 20 is_mapped "$dev"
 is "a mapped device" "$(found unmapped "$dev")" ""
 exec 5<>"$image"
 wait_until 20 opened "$dev"

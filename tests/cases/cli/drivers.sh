@@ -28,10 +28,13 @@ warning=$("$FLOOP" attach --driver loop --if-attached allow "$image" \
 	2>&1 >"$WORK/second")
 matches "one image, both drivers" "$warning" \
 	"*is attached to $a for writing already*"
+udev_settle
 check "detach by image, both" "$FLOOP" detach "$image"
 is "list" "$(devices)" "$b $c"
+udev_settle
 check "detach those of one driver" "$FLOOP" detach --all --driver loop
 is "list" "$(devices)" "$b"
+udev_settle
 check "detach" "$FLOOP" detach --all
 
 rmmod floop
@@ -41,6 +44,7 @@ dev=$("$FLOOP" attach "$image")
 matches "auto without floop" "$dev" "/dev/loop*"
 is "which driver" "$(status "$dev" driver)" loop
 is "direct I/O through it, too" "$(status "$dev" direct)" true
+udev_settle
 check "detach" "$FLOOP" detach "$dev"
 rmmod loop
 mount_at tmpfs "$WORK/modules" -t tmpfs

@@ -69,7 +69,7 @@ ends_with 7 "floop: $dev: holds a GPT that needs 17842688 bytes; *" \
 	resize --shrink "$dev" 17M
 check "shrink to the end of the table" "$FLOOP" resize --shrink "$dev" 17842688
 check "partitions are there" [ -b "${dev}p2" ]
-check "detach" "$FLOOP" detach "$dev"
+floop_detach "$dev"
 dev=$("$FLOOP" attach --partscan "$image")
 check "partitions are there again" [ -b "${dev}p2" ]
-check "detach" "$FLOOP" detach "$dev"
+floop_detach "$dev"

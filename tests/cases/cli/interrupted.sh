@@ -24,16 +24,17 @@ interrupted() {
 	is "floop $1: what it prints" "$(grep -c ^/dev/ "$WORK/out")" 0
 }
 
+# The command waits 2 s for an image to be mapped: no processes here
 anything_attached() {
-	[ -n "$(devices)" ]
+	compgen -G "/sys/block/$PREFIX*/loop/backing_file" >/dev/null
 }
 
 # looked_at - something is attached, and has been opened
 looked_at() {
-	local device
-	device=$(devices)
-	[ -n "$device" ] || return 1
-	(exec 8<"$device" && sleep 0.5) &
+	local file device
+	file=$(compgen -G "/sys/block/$PREFIX*/loop/backing_file") || return 1
+	device=${file#/sys/block/}
+	(exec 8<"/dev/${device%%/*}" && sleep 0.5) &
 }
 
 is_gone() {

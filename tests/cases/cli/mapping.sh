@@ -38,7 +38,7 @@ print(sum(json.load(sys.stdin)["ios_file_causes"].values()))'
 # to it
 agrees() {
 	local name
-	udevadm settle
+	udev_settle
 	"$FLOOP" status --json "$1" >"$WORK/status"
 	for name in mapped_bytes mapped_extents mapped_memory \
 		epochs_begun epochs_broken ios_mapped ios_file; do
@@ -118,7 +118,7 @@ I/Os:           * mapped, * through the file*"
 	is "list" "$(in_list "$dev")" yes
 	agrees "$dev"
 	broken_and_back "$dev" "$image"
-	check "detach" "$FLOOP" detach "$dev"
+	floop_detach "$dev"
 
 	dev=$("$FLOOP" attach --mapping off "$image")
 	is "--mapping off: why not" "$(status "$dev" mapped_reason)" \
@@ -133,7 +133,7 @@ I/Os:           * mapped, * through the file*"
 		fields mapped_reason)" "turned off"
 	agrees "$dev"
 	is "off is off already" "$("$FLOOP" set "$dev" --mapping off 2>&1)" ""
-	check "detach" "$FLOOP" detach "$dev"
+	floop_detach "$dev"
 
 	# A quarter of it has never been written.
 	mkimage 16M "$image" >/dev/null
@@ -143,12 +143,12 @@ I/Os:           * mapped, * through the file*"
 	for _ in {1..10}; do
 		dev=$("$FLOOP" attach --mapping on "$image" 2>"$WORK/stderr")
 		[ -s "$WORK/stderr" ] || break
-		check "detach" "$FLOOP" detach "$dev"
+		floop_detach "$dev"
 	done
 	is "--mapping on has nothing to say" "$(cat "$WORK/stderr")" ""
 	wait_until 20 maps "$dev" $((12 << 20))
 	is "list: how much" "$(in_list "$dev")" 75%
-	check "detach" "$FLOOP" detach "$dev"
+	floop_detach "$dev"
 
 	# A device that shows a part of its image has no percentage.
 	dev=$("$FLOOP" attach --offset 1M "$image")
@@ -156,7 +156,7 @@ I/Os:           * mapped, * through the file*"
 	is "list: of a part of the image" "$(in_list "$dev")" yes
 	matches "status: of a part of the image" "$("$FLOOP" status "$dev")" "*
 mapped:         12582912 (12 MiB), of the whole image, in *"
-	check "detach" "$FLOOP" detach "$dev"
+	floop_detach "$dev"
 }
 
 exercise
@@ -173,12 +173,12 @@ ends_with 7 "floop: $dev: can't be mapped: the image is not on ext4 or xfs; *" \
 	set --mapping on "$dev"
 is "and it is off as before" "$(attr "$dev" loop/mapping)" 0
 is "list" "$(in_list "$dev")" no
-check "detach" "$FLOOP" detach "$dev"
+floop_detach "$dev"
 dev=$("$FLOOP" attach "$image")
 ends_with 7 "floop: $dev: can't be mapped: the image is not on ext4 or xfs; *" \
 	set --mapping on "$dev"
 is "and it is on as before" "$(attr "$dev" loop/mapping)" 1
-check "detach" "$FLOOP" detach "$dev"
+floop_detach "$dev"
 ends_with 6 "floop: $dev: nothing is attached to it; *" set --mapping off "$dev"
 
 # --mapping on only warns while another process has the image open.
@@ -189,4 +189,4 @@ matches "not mapped yet" "$out" \
 	"floop: warning: $MNT/image: is not mapped yet: $someone_else; *"
 exec 5<&-
 wait_until 20 is_mapped "$dev"
-check "detach" "$FLOOP" detach "$dev"
+floop_detach "$dev"

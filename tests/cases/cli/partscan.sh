@@ -16,7 +16,7 @@ END
 dev=$("$FLOOP" attach "$image")
 [ ! -e "/sys/block/${dev#/dev/}/${dev#/dev/}p1" ] ||
 	fail "partitions without --partscan"
-check "detach" "$FLOOP" detach "$dev"
+floop_detach "$dev"
 
 for again in 1 2 3; do
 	dev=$("$FLOOP" attach --partscan "$image" 2>"$WORK/stderr")
@@ -24,6 +24,7 @@ for again in 1 2 3; do
 	check "partition 1 is there" [ -b "${dev}p1" ]
 	check "partition 2 is there" [ -b "${dev}p2" ]
 	is "udev is done with partition 2" "$(stat -c %G "${dev}p2")" disk
+	udev_settle
 	check "detach $again" "$FLOOP" detach "$dev"
 done
 

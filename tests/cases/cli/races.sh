@@ -15,7 +15,14 @@ again_and_again() {
 		[ "$(attr "$dev" loop/backing_file)" = "$image" ] ||
 			fail "$dev is not $image"
 		"$FLOOP" detach "$image" 2>/dev/null
+		wait_until 60 let_go_of "$image"
 	done
+}
+
+# let_go_of IMAGE - udev may have the device open for longer than the command
+# waits
+let_go_of() {
+	! grep -qsxF "$1" /sys/block/"$PREFIX"*/loop/backing_file
 }
 
 pids=()

@@ -15,9 +15,9 @@ takes() {
 	is "shared" "$(status "$dev" shared)" $(($2 << 20))
 }
 
-# is_known - not while the image may be about to be mapped
-is_known() {
-	[ "$(status "$dev" shared)" != null ]
+# shares MEGABYTES - it isn't known while the image may be about to be mapped
+shares() {
+	[ "$(status "$dev" shared)" = $(($1 << 20)) ]
 }
 
 for fs in $(file_systems xfs); do
@@ -34,8 +34,9 @@ for fs in $(file_systems xfs); do
 		[ "$driver" = loop ] || is "epochs broken" "$(broken "$dev")" 0
 		if [ "$fs" = xfs ]; then
 			xfs_io -f -c "reflink $MNT/image 0 0 4m" "$MNT/clone"
-			wait_until 30 is_known
-			takes 8 4
+			wait_until 30 shares 4
+			is "allocated, with a clone" \
+				"$(status "$dev" allocated)" $((8 << 20))
 			matches "as text" "$("$FLOOP" status "$dev")" \
 				"*shared:*4194304 (4 MiB) with other files*"
 		fi

@@ -27,6 +27,7 @@ other=$!
 later kill_watchers
 kill_watchers() {
 	kill "$watcher" "$other" 2>/dev/null || true
+	wait "$watcher" "$other" || true
 }
 
 # event NAME COUNT - the last one in JSON of such a count, without its times
@@ -41,6 +42,7 @@ is_event() {
 }
 dev=$("$FLOOP" attach --mapping on "$image")
 wait_until 20 happened attach
+wait_until 20 mapped "$dev"
 exec 5<>"$image"
 wait_until 20 happened epoch-broken
 matches "why it was broken" "$(grep " epoch-broken $dev" "$WORK/events")" \

@@ -21,7 +21,7 @@ for fs in ext4 xfs; do
 	mount -t "$fs" /dev/mapper/below "$MNT"
 	dev=$(attach "$MNT/image")
 	dd if="$dev" of=/dev/null bs=1M iflag=direct status=none
-	udevadm settle
+	udev_settle
 	dmsetup suspend --noflush --nolockfs below
 	"$WORK/bin/together" "$dev" >"$WORK/said" &
 	together=$!

@@ -26,6 +26,7 @@ for fs in $(file_systems ext4); do
 	dev=$(attach "$MNT/image")
 	wait_until 30 maps "$dev" $((1 << 20))
 	wait_until 20 reads_hole 0 4096
+	udev_settle
 	disk=$(reads_of /dev/mapper/below)
 	file=$(ios "$dev" file)
 	for at in 0 $((5 << 20)) $(((16 << 20) - 65536)) $((18 << 20)) \

@@ -33,6 +33,7 @@ sparse() {
 	dev=$(attach "$MNT/image")
 	allocate "$dev" 64k
 	wait_until 30 mapped "$dev"
+	udev_settle
 }
 
 # The neighbour's write comes after the zeroes, and stays
@@ -144,22 +145,30 @@ mapped_at_once() {
 
 # xfs doesn't say where a file's blocks are if it shares some
 unmappable() {
+	local n at epoch zeroed
 	rm "$MNT/image"
 	sparse 8M
 	detach "$dev"
 	pattern write -q -b 4k -s 1 "$MNT/image" 4k
 	cp --reflink=always "$MNT/image" "$MNT/clone"
-	dev=$(attach "$MNT/image")
-	allocate "$dev" 64k
-	wait_until 30 reads_shared
-	wait_until 30 mapped "$dev"
-	for n in 1 2 3; do
-		check "xfs: a write that can't be mapped" pattern write -d -n \
-			-q -b 4k -s 1 -o ${n}M "$dev" 4k
-		sleep 0.3
+	# An epoch lasts until the driver looks again, 10 s after the attach
+	for n in 1 3 5; do
+		dev=$(attach "$MNT/image")
+		allocate "$dev" 64k
+		wait_until 30 reads_shared
+		wait_until 30 mapped "$dev"
+		epoch=$(begun "$dev")
+		for at in $n $((n + 1)); do
+			check "xfs: a write that can't be mapped" pattern \
+				write -d -n -q -b 4k -s 1 -o "${at}M" "$dev" 4k
+			sleep 0.3
+		done
+		zeroed=$(loop_stat "$dev" zeroed_bytes)
+		[ "$(begun "$dev")" != "$epoch" ] || break
+		[ "$n" != 5 ] || fail "xfs: no epoch lasts"
+		detach "$dev"
 	done
-	is "xfs: zeroes where nothing can be mapped" \
-		"$(loop_stat "$dev" zeroed_bytes)" 61440
+	is "xfs: zeroes where nothing can be mapped" "$zeroed" 61440
 	detach "$dev"
 	rm "$MNT/clone"
 }

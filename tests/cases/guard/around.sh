@@ -61,6 +61,8 @@ no_superblock() {
 	[ ! -e "/sys/fs/$fs/$(basename "$(readlink -f /dev/mapper/below)")" ]
 }
 
+# The machine's own root becomes read-only as well
+later mount -o remount,rw /
 for fs in ext4 xfs; do
 	if [ "$fs" = ext4 ]; then
 		begin_fs "$fs" -O quota

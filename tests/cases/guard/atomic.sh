@@ -56,7 +56,7 @@ echo 1 >$sysctl
 fill_up 6
 dev=$(attach "$MNT/image")
 wait_mapped "$dev"
-udevadm settle
+udev_settle
 mapped=$(ios "$dev" mapped)
 hold_back other aio "$dev" 0 3 2M 64k
 [ "$(ios "$dev" mapped)" -ge $((mapped + 32)) ] ||

@@ -74,7 +74,7 @@ for fs in ext4 xfs; do
 	dev=$(attach "$MNT/image")
 	# What is mapped was looked up together with the rest
 	wait_mapped "$dev" 4
-	udevadm settle
+	udev_settle
 	counted "a hole" $hole write_at 5M
 	counted "beside it" $hole write_at 5124k
 	counted "unwritten" $unwritten write_at 9M
@@ -95,7 +95,7 @@ for fs in ext4 xfs; do
 	counted "unwritten, looked up again" $unwritten write_at 10M
 
 	# The driver changes it
-	udevadm settle
+	udev_settle
 	before=$(ios "$dev" file_unwritten)
 	check "$fs: a discard" blkdiscard -o 8M -l 4M "$dev"
 	comes_to $hole $((11 << 20))
@@ -124,7 +124,7 @@ for fs in ext4 xfs; do
 	sync
 	dev=$(attach "$MNT/image")
 	wait_until 20 maps "$dev" $((64 * 4096))
-	udevadm settle
+	udev_settle
 	counted "between data in many places" empty write_at 8k
 	counted "behind them" $hole write_at 5M
 	detach "$dev"
@@ -142,7 +142,7 @@ for fs in ext4 xfs; do
 	# An I/O while somebody else has the image
 	dev=$(attach "$MNT/image")
 	wait_mapped "$dev" 4
-	udevadm settle
+	udev_settle
 	exec 9<>"$MNT/image"
 	wait_until 20 unmapped "$dev"
 	counted "a hole, not mapped" epoch write_at 31M
@@ -159,7 +159,7 @@ cp --reflink=always "$MNT/image" "$MNT/clone"
 dev=$(attach "$MNT/image")
 wait_until 20 mapped "$dev"
 comes_to hole $((5 << 20))
-udevadm settle
+udev_settle
 # What udev read before the driver knew
 blocks=$(ios "$dev" file_blocks)
 # Now and then the driver looks whether blocks are still shared, and nothing is

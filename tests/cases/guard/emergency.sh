@@ -41,7 +41,7 @@ commits() {
 later mount -o remount,rw /
 for fs in ext4 xfs; do
 	begin_mapped $fs 8M
-	udevadm settle
+	udev_settle
 	flushed "$fs: an fsync" xfs_io -c fsync "$dev"
 	flushed "$fs: an O_DSYNC write" \
 		pattern write -d -a -n -q -b 64k -s 2 "$dev" 64k

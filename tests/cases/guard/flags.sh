@@ -31,7 +31,7 @@ for fs in ext4 xfs; do
 	fi
 	for flag in "${flags[@]}"; do
 		wait_mapped "$dev"
-		udevadm settle
+		udev_settle
 		mapped=$(ios "$dev" mapped)
 		check "$fs: +$flag by path" other flags "$MNT/image" "+$flag"
 		is "$fs: +$flag: why it is not mapped" \

@@ -20,7 +20,7 @@ for fs in ext4 xfs; do
 	open_uncounted "$MNT/image"
 	dev=$(attach "$MNT/image")
 	wait_mapped "$dev" 8
-	udevadm settle
+	udev_settle
 	mapped=$(ios "$dev" mapped)
 	dmsetup suspend --noflush --nolockfs below
 	pattern write -d -n -q -b 64k -s 2 "$dev" 64k &

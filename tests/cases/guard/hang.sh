@@ -20,7 +20,7 @@ waits() {
 	shift
 	wait_mapped "$dev" 7
 	# udev's reads are mapped I/O, too
-	udevadm settle
+	udev_settle
 	mapped=$(ios "$dev" mapped)
 	hang
 	seed=$((seed + 1))

@@ -44,7 +44,7 @@ unmount "$MNT"
 mount_at /dev/mapper/below "$MNT"
 set_mapping 0
 dev=$(attach "$MNT/image")
-udevadm settle
+udev_settle
 drop_caches
 drop_caches
 disk_reads no

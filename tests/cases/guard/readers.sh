@@ -34,8 +34,8 @@ shares_waits() {
 	shared=yes
 	wait_mapped "$dev"
 	before=$(broken "$dev")
+	udev_settle
 	mapped=$(ios "$dev" mapped)
-	udevadm settle
 	# Only writes hang: the other side may have to read an inode.
 	below_takes 0 1000000 1000000
 	pattern write -d -n -q -b 64k -s 3 "$dev" 64k &

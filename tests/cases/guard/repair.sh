@@ -36,10 +36,10 @@ dev=$(attach "$MNT/image")
 wait_mapped "$dev"
 broken=$(broken "$dev")
 begin_writes "$dev" 2M -b 16k -t 4
-mapped=$(ios "$dev" mapped)
 for i in {1..20}; do
 	check "repair $i" rebuild
-	wait_until 20 more_ios "$dev" mapped $((mapped + i * 10))
+	mapped=$(ios "$dev" mapped)
+	wait_until 20 more_ios "$dev" mapped $((mapped + 10))
 done
 end_writes "written meanwhile"
 is "epochs broken by it" $(($(broken "$dev") - broken)) 20

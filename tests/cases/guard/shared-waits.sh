@@ -22,6 +22,7 @@ wait_until 30 maps "$dev" $((16 << 20))
 check "a write" pattern write -d -n -q -b 4k -s 2 -o 1M "$dev" 4k
 wait_until 30 maps "$dev" $((16 << 20))
 
+udev_settle
 window 60000 SUBMIT
 dd if="$dev" of="$WORK/read" bs=4k count=1 skip=512 iflag=direct status=none &
 reader=$!

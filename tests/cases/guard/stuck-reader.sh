@@ -14,7 +14,7 @@ truncate -s 64M "$MNT/image"
 written "$MNT/image" 16M 1
 dev=$(attach "$MNT/image")
 wait_mapped "$dev" 16
-udevadm settle
+udev_settle
 # What it reads of the device would wait for the lock, as with any driver
 udevadm control --stop-exec-queue
 later udevadm control --start-exec-queue

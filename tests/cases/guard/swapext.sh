@@ -16,7 +16,7 @@ written "$MNT/donor" 8M 2
 sync
 wait_mapped "$dev"
 # What udev reads is mapped I/O too
-udevadm settle
+udev_settle
 mapped=$(ios "$dev" mapped)
 dmsetup suspend --noflush --nolockfs below
 pattern write -d -n -q -b 64k -s 11 "$dev" 64k &

@@ -21,7 +21,7 @@ chrt --idle --pid 0 "$uncounted"
 dev=$(attach "$MNT/image")
 for round in {1..3}; do
 	wait_mapped "$dev"
-	udevadm settle
+	udev_settle
 	mapped=$(ios "$dev" mapped)
 	dmsetup suspend --noflush --nolockfs below
 	pattern write -d -n -q -b 64k -s "1$round" "$dev" 64k &

@@ -53,10 +53,11 @@ for fs in $(file_systems xfs); do
 	begin_hanging 2
 	fsfreeze -f "$MNT" &
 	freezer=$!
-	wait_until 20 waits_or_is_gone "$freezer" .
+	# It waits for the writers, before it writes anything back itself
+	wait_until 20 waits_or_is_gone "$freezer" \
+		'freeze_super\|percpu_down_write\|sb_wait_write'
 	sleep 1
 	still "a freeze" "$freezer"
-	# It waits for the writers, before it writes anything back itself
 	matches "$fs: where it waits" "$(head -n 1 "/proc/$freezer/stack")" \
 		"*@(freeze_super|percpu_down_write|sb_wait_write)*"
 	end_hanging

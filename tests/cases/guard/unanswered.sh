@@ -35,13 +35,17 @@ detach_if_attached() {
 # asks_in_vain WHERE - the driver asks because of a write to that offset, and
 # gets no answer; false if it has asked before the lock was held
 asks_in_vain() {
+	local bytes
+	bytes=$(loop_stat "$dev" mapped_bytes)
 	hold_inode "$MNT/image"
 	# Into unwritten blocks: 200 ms later there is something to look for
-	pattern write -d -q -s 2 -o "$1" "$dev" 64k ||
+	pattern write -d -n -q -s 2 -o "$1" "$dev" 64k ||
 		fail "$fs: a write to $1 failed"
 	queue_chmod "$MNT/image"
-	for _ in $(seq 20); do
+	for _ in {1..20}; do
 		! asks || return 0
+		# It has asked
+		[ "$(loop_stat "$dev" mapped_bytes)" = "$bytes" ] || break
 		sleep 0.1
 	done
 	let_go
@@ -55,11 +59,11 @@ stuck() {
 	shift
 	dev=$(attach "$MNT/image")
 	wait_mapped "$dev" 16
-	for tries in $(seq 0 15); do
+	for tries in $(seq 0 63); do
 		where=$((from * 1024 + tries * 64))k
 		! asks_in_vain $where || break
 	done
-	asks || fail "$fs: the driver has asked in time, 16 times"
+	asks || fail "$fs: the driver has asked in time, 64 times"
 	check "$fs: $*" timeout 60 "$@"
 	asks || fail "$fs: $*: the question has been answered"
 	grep -q handle_userfault "/proc/$holder/stack" ||

@@ -79,7 +79,7 @@ waits_for_writes() {
 	chown 1000 "$MNT/same"
 	sync
 	wait_mapped "$dev"
-	udevadm settle
+	udev_settle
 	mapped=$(ios "$dev" mapped)
 	dmsetup suspend --noflush --nolockfs below
 	pattern write -d -n -q -b 64k -s 3 "$dev" 64k &
@@ -100,7 +100,7 @@ waits_for_writes() {
 flag() {
 	local mapped content=1
 	wait_mapped "$dev"
-	udevadm settle
+	udev_settle
 	mapped=$(ios "$dev" mapped)
 	is "$fs: +$1 through the descriptor" "$(ask set "$1")" ok
 	# The file system may refuse the write
@@ -157,7 +157,7 @@ end_uncounted
 begin_uncounted image 8M 1
 flag i
 flag a
-udevadm settle
+udev_settle
 mapped=$(ios "$dev" mapped)
 is "$fs: +j through the descriptor" "$(ask set j)" ok
 check "$fs: +j: written" pattern write -d -q -s 3 "$dev" 4M

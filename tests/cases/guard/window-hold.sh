@@ -21,7 +21,7 @@ exchange_ended() {
 # attempt - true if the blocks were exchanged with a write on its way
 attempt() {
 	wait_mapped "$dev"
-	udevadm settle
+	udev_settle
 	window 30000 SUBMIT HOLD
 	pattern write -d -n -q -b 64k -s 3 "$dev" 64k &
 	writer=$!
@@ -46,7 +46,7 @@ attempt() {
 
 # with_reflink 0|1
 with_reflink() {
-	local i early=no held=0 scrub said
+	local end early=no held=0 scrub said
 	begin_tight_xfs "$1"
 	written "$MNT/image" 4M 1
 	written "$MNT/donor" 4M 2
@@ -61,7 +61,8 @@ with_reflink() {
 	is "xfs_scrub" "$said" looking
 	dev=$(attach "$MNT/image")
 
-	for ((i = 1; i <= 300 && held < 1; i++)); do
+	end=$((SECONDS + 300 * ${SLOWER:-1}))
+	while [ "$held" -lt 1 ] && [ "$SECONDS" -lt "$end" ]; do
 		if attempt; then
 			early=yes
 			break
