@@ -306,15 +306,22 @@ bool floop_look_realtime(struct floop_look *look)
 	return !end_question(look) || realtime;
 }
 
-/* Is the inode's lock free, at least now and then? */
+/*
+ * Is the inode's lock free, at least now and then, and no direct I/O in flight?
+ * A change of the file waits for that, too, with the lock held, and I/O of a
+ * throttled cgroup is in flight for as long as it is throttled.
+ */
 static bool is_free(struct inode *inode)
 {
 	unsigned int tries;
 
 	for (tries = 0; tries < LOCK_TRIES; tries++) {
 		if (inode_trylock(inode)) {
+			bool idle = !atomic_read(&inode->i_dio_count);
+
 			inode_unlock(inode);
-			return true;
+			if (idle)
+				return true;
 		}
 		usleep_range(1000, 2000);
 	}
@@ -337,7 +344,8 @@ static bool is_free(struct inode *inode)
  *
  * Whoever comes later waits for the inode's lock behind us. So don't wait for
  * somebody who has it for long: a clone in progress, or a reader for as long as
- * they like. I/O has it for short.
+ * they like. I/O has it for short. None of ours begins meanwhile: the caller
+ * has parked the image's calls.
  *
  * Context: In the look's work, which has begun a change of the image. May
  * sleep.
