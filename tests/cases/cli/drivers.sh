@@ -44,8 +44,7 @@ dev=$("$FLOOP" attach "$image")
 matches "auto without floop" "$dev" "/dev/loop*"
 is "which driver" "$(status "$dev" driver)" loop
 is "direct I/O through it, too" "$(status "$dev" direct)" true
-udev_settle
-check "detach" "$FLOOP" detach "$dev"
+floop_detach "$dev"
 rmmod loop
 mount_at tmpfs "$WORK/modules" -t tmpfs
 mount --bind "$WORK/modules" "/usr/lib/modules/$(uname -r)"

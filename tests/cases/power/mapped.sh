@@ -4,7 +4,6 @@
 #   path, while the image grew, lost discarded blocks again, and had its lease
 #   broken by others; with allocation ahead (stable) and without (lts).
 # modes: side-by-side
-# machines: stable-side-by-side
 # disks: nvme:1G nvme:3G
 # timeout: 400
 . tests/lib/guard.sh
