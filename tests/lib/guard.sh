@@ -137,6 +137,12 @@ begun() {
 	loop_stat "$1" epochs_begun
 }
 
+# writes_go_on WHAT - a write to $dev waits for nobody
+writes_go_on() {
+	check "$1" timeout 60 dd if=/dev/zero of="$dev" bs=4k count=1 \
+		seek=1024 oflag=direct status=none
+}
+
 # breaks WHAT COMMAND... - the lease on the image of $dev, once all of it is
 # mapped; $fs: where
 breaks() {
