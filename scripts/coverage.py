@@ -137,17 +137,26 @@ class Reasons:
         with REASONS.open("rb") as f:
             told = tomllib.load(f)
         self.files = told["files"]
+        texts = {}
         for file in self.files:
-            if not (PROJECT / "kernel" / file).exists():
+            path = PROJECT / "kernel" / file
+            if not path.exists():
                 sys.exit(f"coverage.py: {REASONS.name}: no kernel/{file}")
+            texts[file] = {
+                line.strip() for line in path.read_text().splitlines()
+            }
         self.macros = {m["name"]: m for m in told.get("macros", [])}
         self.unused_macros = set(self.macros)
         self.lines = collections.Counter()
+        self.gone = collections.Counter()
         self.may_be_taken = set()
         for entry in told.get("unreached", []):
             for line in entry["lines"]:
                 where, text = line.split(": ", 1)
                 key = (*where.split(), text)
+                if text not in texts[key[0]]:
+                    self.gone[key] += 1
+                    continue
                 self.lines[key] += 1
                 if entry.get("by_chance"):
                     self.may_be_taken.add(key)
@@ -199,6 +208,9 @@ def main():
             faults += n
             where = "{}: {}(): {!r}".format(*key)
             print(f"{where}: {n} reasons too many: no such branch was missed")
+    for (file, function, text), n in sorted(reasons.gone.items()):
+        faults += n
+        print(f"{file}: {function}(): {text!r}: no such line")
     for name in sorted(reasons.unused_macros):
         faults += 1
         print(f"macro {name}: no line with branches has it")

@@ -22,6 +22,11 @@ zeroes_limit() {
 	attr "$dev" queue/write_zeroes_max_bytes
 }
 
+# discards - how many the block layer has counted
+discards() {
+	awk '{ print $12 }' "/sys/block/${dev#/dev/}/stat"
+}
+
 for fs in $(file_systems ext4); do
 	begin_fs "$fs"
 	written "$MNT/image" 8M 1
@@ -33,6 +38,14 @@ for fs in $(file_systems ext4); do
 	check "$fs: discard all" blkdiscard "$dev"
 	has "$fs: after a discard" "$full"
 	reads "$fs: it did nothing"
+	echo 0 >"/sys/block/${dev#/dev/}/queue/iostats"
+	before=$(discards)
+	check "$fs: uncounted" blkdiscard "$dev"
+	is "$fs: discards counted" "$(discards)" "$before"
+	echo 1 >"/sys/block/${dev#/dev/}/queue/iostats"
+	check "$fs: counted" blkdiscard "$dev"
+	[ "$(discards)" -gt "$before" ] || fail "$fs: none is counted"
+	has "$fs: after more discards" "$full"
 	check "$fs: a flush" sync "$dev"
 	is "$fs: flushes through the file" "$(ios "$dev" file_flush)" 0
 	is "$fs: write-zeroes" "$(zeroes_limit)" 0

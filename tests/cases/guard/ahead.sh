@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # shows: While zeroes are being written around a write to a hole, who opens the
-#   image to write waits until they are written; with O_NONBLOCK the open fails.
-#   Readers don't wait. The zeroes spare what other writes in flight go to. A
-#   discard meanwhile is done, too. If a chunk fails, or is written in part, the
-#   write is done by itself. A chunk is mapped without the fill. Where nothing
-#   can be mapped, one chunk is enough.
+#   image to write, or turns mapping off, waits until they are written; with
+#   O_NONBLOCK the open fails. Readers don't wait. The zeroes spare what other
+#   writes in flight go to. A discard meanwhile is done, too. If a chunk fails,
+#   or is written in part, the write is done by itself. A chunk is mapped
+#   without the fill. Where nothing can be mapped, one chunk is enough.
 # modes: side-by-side
 # machines: stable-side-by-side
 # timeout: 400
@@ -65,9 +65,10 @@ openers() {
 
 # A durable write is none of a chunk: this one hangs when the chunk is made. A
 # discard of what the chunk covers comes later. It waits in the file system,
-# which ends all direct I/O before it takes blocks away.
+# which ends all direct I/O before it takes blocks away. Who opens the image in
+# that pause waits for the zeroes, too.
 in_flight() {
-	local first discard file
+	local first discard opener file
 	sparse 8M
 	wait_until 20 reads_hole 0 4096
 	file=$(ios "$dev" file)
@@ -82,10 +83,14 @@ in_flight() {
 	discard=$!
 	sleep 0.3
 	kill -0 $discard || fail "$fs: a discard did not wait for a chunk"
+	xfs_io -c quit "$MNT/image" &
+	opener=$!
+	wait_until 20 grep -q break_lease "/proc/$opener/stack"
 	dmsetup resume below
 	wait $first || fail "$fs: the durable write failed"
 	wait $writer || fail "$fs: the write beside it failed"
 	wait $discard || fail "$fs: the discard failed"
+	wait $opener || fail "$fs: an open to write failed"
 	is "$fs: zeroes beside a write" "$(loop_stat "$dev" zeroed_bytes)" \
 		$((16 * 1024))
 	check "$fs: the durable write" pattern check -d -q -b 4k -s 4 \
@@ -95,6 +100,25 @@ in_flight() {
 	detach "$dev"
 	is "$fs: taken on the disk" "$(stat -c '%b / 8' "$MNT/image")" \
 		"40 / 8"
+}
+
+# Who turns mapping off waits for the zeroes
+turned_off() {
+	local off
+	sparse 8M
+	dmsetup suspend --noflush --nolockfs below
+	chunk 9 1044k
+	wait_until 20 zeroed 40960
+	sleep 0.2
+	echo 0 >"/sys/block/${dev#/dev/}/loop/mapping" &
+	off=$!
+	wait_until 20 grep -q floop_guard "/proc/$off/stack"
+	kill -0 $writer || fail "$fs: the write did not hang"
+	dmsetup resume below
+	wait $off || fail "$fs: mapping can't be turned off"
+	wait $writer || fail "$fs: the write failed"
+	check "$fs: the write" pattern check -d -q -b 4k -s 9 -o 1044k "$dev" 4k
+	detach "$dev"
 }
 
 # Whoever thaws it may open the image before
@@ -178,6 +202,7 @@ for fs in ext4 xfs; do
 	later dmsetup resume below
 	openers
 	in_flight
+	turned_off
 	frozen
 	in_part
 	mapped_at_once

@@ -3,9 +3,10 @@
 # shows: The owner of a cloned image holds its inode's lock, for ever. The
 #   driver doesn't wait for it to have xfs look whether the image shares blocks:
 #   the device's writes would wait behind it. Where it has just begun to,
-#   mapping can be turned off and on nevertheless, and the device detached. When
-#   the lock is let go of, the image is mapped as any other. While somebody
-#   reads the image, or writes to it, the driver doesn't ask.
+#   mapping can be turned off and on nevertheless, and the device detached.
+#   Writes of a part of a block wait for the look. When the lock is let go of,
+#   the image is mapped as any other. While somebody reads the image, or writes
+#   to it, the driver doesn't ask.
 # modes: side-by-side
 # machines: stable-side-by-side
 # module: debug
@@ -23,12 +24,17 @@ mapping() {
 	timeout 60 bash -c "echo $1 >/sys/block/${dev#/dev/}/loop/mapping"
 }
 
-# looks_in_vain - it does: somebody has taken the lock since it was seen free
-looks_in_vain() {
+# begins_to_look - the lock was seen free
+begins_to_look() {
 	window 60000 UNSHARE
 	mapping 0
 	mapping 1
-	wait_until 30 in_window UNSHARE
+	wait_until 60 in_window UNSHARE
+}
+
+# looks_in_vain - it waits: somebody has taken the lock since
+looks_in_vain() {
+	begins_to_look
 	hold_inode "$MNT/image"
 	window 0
 	wait_until 20 looks
@@ -85,6 +91,15 @@ for second in {1..14}; do
 done
 ! in_window UNSHARE || fail "xfs looks while somebody writes"
 exec 9>&-
+
+# A write of a part of a block would leave a page that keeps xfs from looking
+begins_to_look
+pattern write -d -n -q -b 512 -s 7 -o 5M "$dev" 512 &
+writer=$!
+sleep 0.5
+kill -0 $writer || fail "a write of a part of a block did not wait"
+window 0
+wait $writer || fail "a write of a part of a block"
 looks_in_vain
 check "a detach" timeout 60 losetup -d "$dev"
 wait_until 60 test ! -e "/sys/block/${dev#/dev/}/loop/backing_file"
