@@ -48,16 +48,18 @@ static ssize_t bounce_piece(struct floop_io *io, void *bounce)
 		      bytes);
 
 	if (!write) {
+		side = floop_calls_begin(image, READ, true);
 		ret = floop_direct_io(&iocb, &buffer);
+		floop_calls_end(image, READ, side);
 		if (ret > 0 && copy_to_iter(bounce, ret, &memory) != ret)
 			ret = -EFAULT;
 		return ret;
 	}
 	if (copy_from_iter(bounce, bytes, &memory) != bytes)
 		return -EFAULT;
-	side = floop_calls_begin(image, iocb.ki_pos, bytes, true);
+	side = floop_calls_begin(image, WRITE, true);
 	ret = floop_direct_io(&iocb, &buffer);
-	floop_calls_end(image, side);
+	floop_calls_end(image, WRITE, side);
 	return ret;
 }
 

@@ -14,6 +14,9 @@
 /* The least to write back at a time. */
 #define MIN_PIECE	SZ_16M
 
+/* Looks at pages that may be written soon, a millisecond apart */
+#define SOON_LOOKS	100
+
 /* Attempts to drop a page that our own I/O has dirtied, or uses. */
 #define MAX_TRIES	100
 
@@ -65,6 +68,39 @@ void floop_cache_write_pieces(struct floop_image *image)
 		filemap_fdatawait_range_keep_errors(mapping, pos,
 						    pos + piece - 1);
 	}
+}
+
+/**
+ * floop_cache_is_written() - is no page of the image dirty?
+ * @image: the image
+ *
+ * Context: Any.
+ * Return: false if one is, or is being written.
+ */
+bool floop_cache_is_written(struct floop_image *image)
+{
+	struct address_space *mapping = image->file->f_mapping;
+
+	return !mapping_tagged(mapping, PAGECACHE_TAG_DIRTY) &&
+	       !mapping_tagged(mapping, PAGECACHE_TAG_WRITEBACK);
+}
+
+/**
+ * floop_cache_write_soon() - write back what can be written at once
+ * @image: the image
+ *
+ * Pages of a throttled cgroup may take as long as they like.
+ *
+ * Context: Process context. Sleeps for a tenth of a second at most when all
+ * is submitted.
+ */
+void floop_cache_write_soon(struct floop_image *image)
+{
+	unsigned int looks = 0;
+
+	filemap_flush(image->file->f_mapping);
+	while (!floop_cache_is_written(image) && looks++ < SOON_LOOKS)
+		usleep_range(500, 1000);
 }
 
 /**

@@ -9,8 +9,14 @@
  * (ext4 does likewise in a hole of a file without extents.) So
  *  - what has been looked up goes into the map when the calls have ended that
  *    there were at the last answer;
- *  - while the fill has xfs take the flag away, no such call begins, and the
- *    ones before have ended.
+ *  - while the fill has xfs take the flag away, no call begins, and the ones
+ *    before have ended.
+ *
+ * To take the flag away, xfs waits for direct I/O in flight, with the inode's
+ * lock held. I/O of a throttled cgroup is in flight for as long as it is
+ * throttled, and all other I/O would wait for the lock. So calls of
+ * ->read_iter() don't begin, either, and xfs is asked when no direct I/O is in
+ * flight.
  */
 #include <linux/delay.h>
 #include <linux/fs.h>
@@ -31,39 +37,34 @@
  */
 void floop_calls_init_image(struct floop_image *image)
 {
-	floop_sides_init(&image->calls.sides);
+	floop_sides_init(&image->calls.sides[READ]);
+	floop_sides_init(&image->calls.sides[WRITE]);
 	init_waitqueue_head(&image->calls.unparked);
 }
 
-static bool is_part(struct floop_image *image, loff_t pos, size_t bytes)
-{
-	return (pos | bytes) & (i_blocksize(file_inode(image->file)) - 1);
-}
-
 /**
- * floop_calls_begin() - before ->write_iter() is called
+ * floop_calls_begin() - before ->read_iter() or ->write_iter() is called
  * @image: the image
- * @pos: where it writes, in bytes of the file
- * @bytes: how much
+ * @rw: READ or WRITE
  * @wait: it may sleep
  *
- * Context: A worker of the image. Sleeps with @wait while writes of a part of a
- * block are parked.
+ * Context: A worker of the image. Sleeps with @wait while calls are parked.
  * Return: the side, for floop_calls_end(); -EAGAIN if it would sleep.
  */
-int floop_calls_begin(struct floop_image *image, loff_t pos, size_t bytes,
-		      bool wait)
+int floop_calls_begin(struct floop_image *image, int rw, bool wait)
 {
 	struct floop_calls *calls = &image->calls;
 	int side;
 
+	/* Only xfs is asked to take a flag away. */
+	if (rw == READ && !READ_ONCE(image->guard.exchanges))
+		return FLOOP_CALLS_UNCOUNTED;
 	for (;;) {
 		/* Counted first: floop_calls_park() sees it, or we see that. */
-		side = floop_sides_begin(&calls->sides);
-		if (likely(!READ_ONCE(calls->parked)) ||
-		    !is_part(image, pos, bytes))
+		side = floop_sides_begin(&calls->sides[rw]);
+		if (likely(!READ_ONCE(calls->parked)))
 			return side;
-		floop_sides_end(&calls->sides, side);
+		floop_sides_end(&calls->sides[rw], side);
 		if (!wait)
 			return -EAGAIN;
 		wait_event(calls->unparked, !READ_ONCE(calls->parked));
@@ -71,20 +72,22 @@ int floop_calls_begin(struct floop_image *image, loff_t pos, size_t bytes,
 }
 
 /**
- * floop_calls_end() - after ->write_iter() has returned
+ * floop_calls_end() - after ->read_iter() or ->write_iter() has returned
  * @image: the image
+ * @rw: READ or WRITE
  * @side: from floop_calls_begin()
  *
  * Context: Process context. Doesn't sleep.
  */
-void floop_calls_end(struct floop_image *image, int side)
+void floop_calls_end(struct floop_image *image, int rw, int side)
 {
-	/* Its pages are there before it has ended. */
-	floop_sides_end(&image->calls.sides, side);
+	/* A write's pages are there before it has ended. */
+	if (side != FLOOP_CALLS_UNCOUNTED)
+		floop_sides_end(&image->calls.sides[rw], side);
 }
 
 /**
- * floop_calls_look() - see which calls there are
+ * floop_calls_look() - see which writes there are
  * @image: the image
  *
  * Context: Process context. Doesn't sleep.
@@ -92,11 +95,34 @@ void floop_calls_end(struct floop_image *image, int side)
  */
 unsigned long floop_calls_look(struct floop_image *image)
 {
-	return floop_sides_look(&image->calls.sides);
+	return floop_sides_look(&image->calls.sides[WRITE]);
+}
+
+/* Let some time pass between two looks. Returns false after @end, in jiffies. */
+static bool go_on(unsigned long end, unsigned int *looks)
+{
+	if (time_after(jiffies, end))
+		return false;
+	if ((*looks)++ < SOON)
+		usleep_range(20, 50);
+	else
+		usleep_range(500, 1000);
+	return true;
+}
+
+static bool wait_until(struct floop_sides *sides, unsigned long look,
+		       unsigned long end)
+{
+	unsigned int looks = 0;
+
+	while (!floop_sides_have_ended(sides, look))
+		if (!go_on(end, &looks))
+			return false;
+	return true;
 }
 
 /**
- * floop_calls_wait() - wait for the calls to end that there were
+ * floop_calls_wait() - wait for the writes to end that there were
  * @image: the image
  * @look: when: from floop_calls_look()
  *
@@ -105,31 +131,33 @@ unsigned long floop_calls_look(struct floop_image *image)
  */
 bool floop_calls_wait(struct floop_image *image, unsigned long look)
 {
-	unsigned long end = jiffies + PATIENCE;
-	unsigned int looks = 0;
-
-	while (!floop_sides_have_ended(&image->calls.sides, look)) {
-		if (time_after(jiffies, end))
-			return false;
-		if (looks++ < SOON)
-			usleep_range(20, 50);
-		else
-			usleep_range(500, 1000);
-	}
-	return true;
+	return wait_until(&image->calls.sides[WRITE], look, jiffies + PATIENCE);
 }
 
 /**
- * floop_calls_park() - let no write of a part of a block begin
- * @image: the image
+ * floop_calls_park() - let no call begin, and wait for what there is
+ * @image: the image; floop_calls_unpark() has to follow
  *
- * Context: Process context. Doesn't sleep.
+ * Context: Process context. Sleeps for a tenth of a second at most.
+ * Return: false if a call, or direct I/O to the file, hasn't ended by then.
  */
-void floop_calls_park(struct floop_image *image)
+bool floop_calls_park(struct floop_image *image)
 {
+	atomic_t *in_flight = &file_inode(image->file)->i_dio_count;
+	struct floop_sides *sides = image->calls.sides;
+	unsigned long end = jiffies + PATIENCE;
+	unsigned int looks = 0;
+
 	WRITE_ONCE(image->calls.parked, true);
 	/* Before the look at the calls, see floop_calls_begin(). */
 	smp_mb();
+	if (!wait_until(&sides[WRITE], floop_sides_look(&sides[WRITE]), end) ||
+	    !wait_until(&sides[READ], floop_sides_look(&sides[READ]), end))
+		return false;
+	while (atomic_read(in_flight))
+		if (!go_on(end, &looks))
+			return false;
+	return true;
 }
 
 /**

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Writes that the file system has been called for and that it hasn't returned
- * from.
+ * Reads and writes that the file system has been called for and that it hasn't
+ * returned from.
  */
 #ifndef FLOOP_CALLS_H
 #define FLOOP_CALLS_H
@@ -13,25 +13,27 @@
 
 struct floop_image;
 
+/* A side that is none */
+#define FLOOP_CALLS_UNCOUNTED	2
+
 /**
- * struct floop_calls - an image's calls of ->write_iter()
- * @sides: counts them
- * @parked: writes of a part of a block don't begin
+ * struct floop_calls - an image's calls of ->read_iter() and ->write_iter()
+ * @sides: counts them: READ, WRITE
+ * @parked: they don't begin
  * @unparked: woken when they do again
  */
 struct floop_calls {
-	struct floop_sides sides;
+	struct floop_sides sides[2];
 	bool parked;
 	wait_queue_head_t unparked;
 };
 
 void floop_calls_init_image(struct floop_image *image);
-int floop_calls_begin(struct floop_image *image, loff_t pos, size_t bytes,
-		      bool wait);
-void floop_calls_end(struct floop_image *image, int side);
+int floop_calls_begin(struct floop_image *image, int rw, bool wait);
+void floop_calls_end(struct floop_image *image, int rw, int side);
 unsigned long floop_calls_look(struct floop_image *image);
 bool floop_calls_wait(struct floop_image *image, unsigned long look);
-void floop_calls_park(struct floop_image *image);
+bool floop_calls_park(struct floop_image *image);
 void floop_calls_unpark(struct floop_image *image);
 
 #endif /* FLOOP_CALLS_H */

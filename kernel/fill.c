@@ -53,6 +53,10 @@
 /* How often to see whether a file still shares blocks. */
 #define UNSHARE_FIRST		(10 * HZ)
 #define UNSHARE_LAST		(600 * HZ)
+/* And if it couldn't be seen. */
+#define UNSHARE_RETRY		(60 * HZ)
+/* Attempts to find all pages written, with no call in progress. */
+#define WRITTEN_TRIES		10
 /* Writes wait meanwhile: for one part of so many of the time, at most. */
 #define UNSHARE_PART		100
 #define UNSHARE_LONGEST		(3600 * HZ)
@@ -369,6 +373,27 @@ static unsigned long until_unshare(struct floop_image *image)
 }
 
 /*
+ * Park the image's calls while its pages are written: xfs doesn't look while
+ * one isn't. The pages may be a throttled cgroup's, so nobody waits for long,
+ * and nobody is parked meanwhile.
+ */
+static bool begin_unshare(struct floop_image *image, unsigned long *began)
+{
+	unsigned int tries;
+	bool parked = true;
+
+	for (tries = 0; parked && tries < WRITTEN_TRIES; tries++) {
+		floop_cache_write_soon(image);
+		*began = jiffies;
+		parked = floop_calls_park(image);
+		if (parked && floop_cache_is_written(image))
+			return true;
+		floop_calls_unpark(image);
+	}
+	return false;
+}
+
+/*
  * Have xfs see whether the file still shares blocks. The next epoch finds out.
  * Returns true if the work is left behind.
  */
@@ -377,37 +402,34 @@ static bool unshare(struct floop_image *image, struct floop_todo *todo)
 	struct floop_look look = { .ask = todo->ask };
 	struct floop_fill *fill = &image->fill;
 	unsigned long began, took, wait;
-	bool asked = false, ready;
+	bool asked = false;
 
 	WRITE_ONCE(fill->maybe_shared, false);
 	WRITE_ONCE(fill->unshare_at, jiffies + fill->unshare_wait);
-	WRITE_ONCE(fill->unsharing, floop_rule_holds(FLOOP_RULE_CHANGES));
-	/* Most of it before anybody waits. */
-	floop_cache_write_pieces(image);
-	began = jiffies;
-	floop_calls_park(image);
-	ready = floop_calls_wait(image, floop_calls_look(image));
-	ready &= floop_guard_change_begin(image);
-	if (ready && !floop_cache_write_back(image))
-		asked = floop_look_unshare(&look, image->sync_file);
-	if (look.left)
-		return true;
-	floop_calls_unpark(image);
+	if (begin_unshare(image, &began)) {
+		WRITE_ONCE(fill->unsharing,
+			   floop_rule_holds(FLOOP_RULE_CHANGES));
+		if (floop_guard_change_begin(image))
+			asked = floop_look_unshare(&look, image->sync_file);
+		if (look.left)
+			return true;
+		floop_calls_unpark(image);
+		if (asked) {
+			mutex_lock(&image->guard.map.lock);
+			bitmap_fill(todo->bits, todo->chunks);
+			mutex_unlock(&image->guard.map.lock);
+		}
+		WRITE_ONCE(fill->unsharing, false);
+		/* No sector has changed; the first one stands for none. */
+		floop_guard_change_end(image, 0, 1);
+	}
 	took = jiffies - began;
 	wait = max(fill->unshare_wait,
 		   min_t(unsigned long, took * UNSHARE_PART, UNSHARE_LONGEST));
 	WRITE_ONCE(fill->unshare_at, jiffies + wait);
-	if (asked) {
-		fill->unshare_wait = min_t(unsigned long,
-					   fill->unshare_wait * 2,
-					   UNSHARE_LAST);
-		mutex_lock(&image->guard.map.lock);
-		bitmap_fill(todo->bits, todo->chunks);
-		mutex_unlock(&image->guard.map.lock);
-	}
-	WRITE_ONCE(fill->unsharing, false);
-	/* No sector has changed; the first one stands for none. */
-	floop_guard_change_end(image, 0, 1);
+	fill->unshare_wait = max(fill->unshare_wait,
+				 min_t(unsigned long, fill->unshare_wait * 2,
+				       asked ? UNSHARE_LAST : UNSHARE_RETRY));
 	return false;
 }
 

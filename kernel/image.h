@@ -227,6 +227,8 @@ static inline void floop_background_queue(struct delayed_work *work,
 /* cache.c: the image's page cache */
 int floop_cache_write_back(struct floop_image *image);
 void floop_cache_write_pieces(struct floop_image *image);
+bool floop_cache_is_written(struct floop_image *image);
+void floop_cache_write_soon(struct floop_image *image);
 void floop_cache_prepare(struct floop_image *image);
 int floop_cache_invalidate(struct floop_image *image);
 bool floop_cache_drop(struct floop_image *image);

@@ -307,18 +307,21 @@ bool floop_look_realtime(struct floop_look *look)
 }
 
 /*
- * Is the inode's lock free, at least now and then, and no direct I/O in flight?
- * A change of the file waits for that, too, with the lock held, and I/O of a
- * throttled cgroup is in flight for as long as it is throttled.
+ * Are the locks that a change of the file takes free, at least now and then,
+ * and is no direct I/O in flight, which it waits for with the locks held?
  */
 static bool is_free(struct inode *inode)
 {
+	struct rw_semaphore *pages = &inode->i_mapping->invalidate_lock;
 	unsigned int tries;
 
 	for (tries = 0; tries < LOCK_TRIES; tries++) {
 		if (inode_trylock(inode)) {
-			bool idle = !atomic_read(&inode->i_dio_count);
+			bool idle = !atomic_read(&inode->i_dio_count) &&
+				    down_write_trylock(pages);
 
+			if (idle)
+				up_write(pages);
 			inode_unlock(inode);
 			if (idle)
 				return true;
@@ -344,8 +347,8 @@ static bool is_free(struct inode *inode)
  *
  * Whoever comes later waits for the inode's lock behind us. So don't wait for
  * somebody who has it for long: a clone in progress, or a reader for as long as
- * they like. I/O has it for short. None of ours begins meanwhile: the caller
- * has parked the image's calls.
+ * they like. None of our I/O is in flight or begins: the caller has parked the
+ * image's calls.
  *
  * Context: In the look's work, which has begun a change of the image. May
  * sleep.

@@ -191,7 +191,7 @@ enum floop_rw_result floop_rw(struct floop_io *io, bool wait,
 	bool is_chunk = io->flags & FLOOP_IO_AHEAD;
 	struct iov_iter iter;
 	ssize_t ret;
-	int err;
+	int err, side;
 
 	floop_rw_iter(io, &iter);
 	*iocb = (struct kiocb) {
@@ -271,24 +271,22 @@ enum floop_rw_result floop_rw(struct floop_io *io, bool wait,
 		return FLOOP_RW_WRITER_ONLY;
 	}
 
+	side = floop_calls_begin(image, write ? WRITE : READ,
+				 wait && !is_chunk);
+	if (side < 0) {
+		freeze_unprotect(io);
+		if (is_chunk)
+			goto end_chunk;
+		floop_ahead_leave(io);
+		return FLOOP_RW_WRITER_ONLY;
+	}
 	if (write) {
-		int side = floop_calls_begin(image, iocb->ki_pos,
-					     iov_iter_count(&iter),
-					     wait && !is_chunk);
-
-		if (side < 0) {
-			freeze_unprotect(io);
-			if (is_chunk)
-				goto end_chunk;
-			floop_ahead_leave(io);
-			return FLOOP_RW_WRITER_ONLY;
-		}
 		floop_window(FLOOP_WINDOW_WRITE);
 		ret = file->f_op->write_iter(iocb, &iter);
-		floop_calls_end(image, side);
 	} else {
 		ret = file->f_op->read_iter(iocb, &iter);
 	}
+	floop_calls_end(image, write ? WRITE : READ, side);
 
 	/*
 	 * The file system may access the iocb and the bio's vectors until it

@@ -4,9 +4,9 @@
 #   driver doesn't wait for it to have xfs look whether the image shares blocks:
 #   the device's writes would wait behind it. Where it has just begun to,
 #   mapping can be turned off and on nevertheless, and the device detached.
-#   Writes of a part of a block wait for the look. When the lock is let go of,
-#   the image is mapped as any other. While somebody reads the image, or writes
-#   to it, the driver doesn't ask.
+#   I/O of the device doesn't begin then. When the lock is let go of, the image
+#   is mapped as any other. While somebody reads the image, or writes to it, the
+#   driver doesn't ask.
 # modes: side-by-side
 # machines: stable-side-by-side
 # module: debug
@@ -92,14 +92,23 @@ done
 ! in_window UNSHARE || fail "xfs looks while somebody writes"
 exec 9>&-
 
-# A write of a part of a block would leave a page that keeps xfs from looking
+# Their I/O could hold up xfs, and all others behind it
 begins_to_look
 pattern write -d -n -q -b 512 -s 7 -o 5M "$dev" 512 &
-writer=$!
+part=$!
+pattern write -d -n -q -b 4k -s 8 -o 6M "$dev" 4k &
+block=$!
+dd if="$dev" of=/dev/null bs=64k count=1 iflag=direct status=none &
+reader=$!
 sleep 0.5
-kill -0 $writer || fail "a write of a part of a block did not wait"
+for io in $part $block $reader; do
+	kill -0 "$io" || fail "I/O goes on while xfs looks"
+done
 window 0
-wait $writer || fail "a write of a part of a block"
+wait $part || fail "a write of a part of a block"
+wait $block || fail "a write of a block"
+wait $reader || fail "a read"
+check "the part" pattern check -d -q -b 512 -s 7 -o 5M "$dev" 512
 looks_in_vain
 check "a detach" timeout 60 losetup -d "$dev"
 wait_until 60 test ! -e "/sys/block/${dev#/dev/}/loop/backing_file"
