@@ -135,6 +135,13 @@ static void forget_unsure(struct floop_fill *fill)
 	fill->unsure_end = 0;
 }
 
+/* With the map's lock held, in the epoch: look again from @sector to @end. */
+static void note_unsure(struct floop_fill *fill, sector_t sector, sector_t end)
+{
+	fill->unsure = min(fill->unsure, sector);
+	fill->unsure_end = max(fill->unsure_end, end);
+}
+
 /* Reads from @sector to @end find no data, unless a write has begun since. */
 static void add_hole(struct batch *batch, sector_t sector, sector_t end,
 		     bool quiet, unsigned long begun)
@@ -149,10 +156,8 @@ static void add_hole(struct batch *batch, sector_t sector, sector_t end,
 	floop_window(FLOOP_WINDOW_FILL);
 	mutex_lock(lock);
 	if (floop_guard_in_epoch(&image->guard, batch->epoch) &&
-	    !(quiet && floop_holes_add(image, sector, end, begun))) {
-		fill->unsure = min(fill->unsure, sector);
-		fill->unsure_end = max(fill->unsure_end, end);
-	}
+	    !(quiet && floop_holes_add(image, sector, end, begun)))
+		note_unsure(fill, sector, end);
 	mutex_unlock(lock);
 }
 
@@ -232,19 +237,18 @@ static unsigned int max_looks(void)
 	return floop_window_is_open(FLOOP_WINDOW_LOOKS) ? 1000 : MAX_LOOKS;
 }
 
-/* Has the batch no more room at @sector, an error, or has the epoch ended? */
+/* Has the batch no more room at @sector, or has the epoch ended? */
 static bool is_over(struct batch *batch, sector_t sector)
 {
 	cond_resched();
-	return batch->look.err ||
-	       (batch->look.looks >= max_looks() && sector >= batch->least) ||
+	return (batch->look.looks >= max_looks() && sector >= batch->least) ||
 	       !floop_guard_in_epoch(&batch->image->guard, batch->epoch);
 }
 
 /* All of the batch's chunk is looked up: tell what it is without data. */
 static void tell_kind(struct batch *batch, struct floop_todo *todo)
 {
-	if (!batch->kinds || batch->chunk >= todo->chunks)
+	if (!batch->kinds)
 		return;
 	assign_bit(batch->chunk, todo->hole, batch->kinds == FLOOP_KIND_HOLE);
 	assign_bit(batch->chunk, todo->unwritten,
@@ -327,7 +331,8 @@ static bool look_at_empty(struct batch *batch, struct floop_todo *todo,
  * bmap() says 0 for @sector. Note if that is because xfs tells of no block of a
  * file that shares some, or has shared some: first the file has data there, not
  * in the page cache only, which goes on within an epoch; then still no block. A
- * realtime file has none to tell of, either.
+ * realtime file has none to tell of, either. While there are pages it isn't
+ * known: look again later.
  */
 static void look_for_shared(struct batch *batch, sector_t sector)
 {
@@ -335,18 +340,28 @@ static void look_for_shared(struct batch *batch, sector_t sector)
 	struct inode *inode = file_inode(image->file);
 	unsigned int shift = inode->i_blkbits - SECTOR_SHIFT;
 	struct mutex *lock = &image->guard.map.lock;
+	bool no_pages = !READ_ONCE(inode->i_mapping->nrpages);
 	sector_t there;
 
-	if (READ_ONCE(image->fill.shared) || !floop_fs_is_xfs(inode) ||
-	    READ_ONCE(inode->i_mapping->nrpages) ||
-	    !floop_look_seek(&batch->look, sector, SEEK_DATA, &there) ||
-	    there != sector || READ_ONCE(inode->i_mapping->nrpages) ||
-	    floop_look_block(&batch->look, sector >> shift, &there) ||
-	    floop_look_realtime(&batch->look) || batch->look.err)
+	if (READ_ONCE(image->fill.shared) || !floop_fs_is_xfs(inode))
+		return;
+	if (no_pages &&
+	    (!floop_look_seek(&batch->look, sector, SEEK_DATA, &there) ||
+	     there != sector))
+		return;
+	no_pages &= !READ_ONCE(inode->i_mapping->nrpages);
+	if (no_pages &&
+	    (floop_look_block(&batch->look, sector >> shift, &there) ||
+	     floop_look_realtime(&batch->look)))
 		return;
 	mutex_lock(lock);
-	if (floop_guard_in_epoch(&image->guard, batch->epoch))
+	if (!floop_guard_in_epoch(&image->guard, batch->epoch))
+		goto unlock;
+	if (no_pages)
 		WRITE_ONCE(image->fill.shared, true);
+	else
+		note_unsure(&image->fill, sector, sector + BIT(shift));
+unlock:
 	mutex_unlock(lock);
 }
 
@@ -1238,7 +1253,7 @@ static bool all_chunks(const unsigned long *bits, unsigned long first,
  * By chunks of 4 MiB or more: of one that is a hole in one part and unwritten
  * in another, it isn't known which part is which.
  *
- * Context: Any. Doesn't sleep.
+ * Context: With a reference of the epoch. Doesn't sleep.
  * Return: %FLOOP_CAUSE_HOLE or %FLOOP_CAUSE_UNWRITTEN, or %FLOOP_CAUSE_EMPTY if
  * it isn't known to be one of the two as a whole.
  */
@@ -1250,16 +1265,15 @@ enum floop_cause floop_fill_cause(struct floop_image *image, sector_t sector,
 	struct floop_todo *todo;
 
 	rcu_read_lock();
+	/* Who takes it away has waited for the end of the epoch. */
 	todo = rcu_dereference(image->fill.todo);
-	if (todo) {
-		first = sector >> todo->shift;
-		end = min_t(sector_t, todo->chunks,
-			    ((sector + nr - 1) >> todo->shift) + 1);
-		if (all_chunks(todo->hole, first, end))
-			cause = FLOOP_CAUSE_HOLE;
-		else if (all_chunks(todo->unwritten, first, end))
-			cause = FLOOP_CAUSE_UNWRITTEN;
-	}
+	first = sector >> todo->shift;
+	end = min_t(sector_t, todo->chunks,
+		    ((sector + nr - 1) >> todo->shift) + 1);
+	if (all_chunks(todo->hole, first, end))
+		cause = FLOOP_CAUSE_HOLE;
+	else if (all_chunks(todo->unwritten, first, end))
+		cause = FLOOP_CAUSE_UNWRITTEN;
 	rcu_read_unlock();
 	return cause;
 }

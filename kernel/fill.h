@@ -60,8 +60,9 @@ struct floop_todo {
  * @data: the start of a range without holes, in sectors
  * @data_end: its end; valid if @wrote is still @seen
  * @seen: @wrote when these were looked up
- * @unsure: the first sector that may be in a hole that writes kept unknown
- * @unsure_end: the end of the last such hole; 0: there is none
+ * @unsure: the first sector that may be in a hole that writes kept unknown, or
+ *	shared, which somebody's pages kept unknown
+ * @unsure_end: the end of the last such range; 0: there is none
  * @again: the delay before these are looked for
  *
  * From @unshare_wait on, all but @unsharing, @backoff and @wrote are for the

@@ -223,7 +223,7 @@ int floop_look_list(struct floop_look *look, sector_t sector, sector_t end,
 	 * become one.
 	 */
 	known = end_question(look) && nr >= 0 && may_ask_for_extents(look) &&
-		!floop_look_realtime(look) && !look->err;
+		!floop_look_realtime(look);
 	return known ? nr : -ENODATA;
 }
 
@@ -294,7 +294,7 @@ bool floop_look_seek(struct floop_look *look, sector_t sector, int whence,
  * @look: the look
  *
  * Context: In the look's work. May sleep.
- * Return: false if it is known not to be.
+ * Return: false if it is known not to be, and @look has no error.
  */
 bool floop_look_realtime(struct floop_look *look)
 {

@@ -3,7 +3,8 @@
 # shows: Blocks that the fill has looked up don't enter the map if they belong
 #   to another file by then. Blocks that a discard elsewhere keeps out of the
 #   map enter it later. Of a block that is discarded in part nothing stays
-#   mapped. A detach waits for the lookup of one piece of the image, not of all.
+#   mapped. A clone that somebody reads meanwhile is found to be one. A detach
+#   waits for the lookup of one piece of the image, not of all.
 # timeout: 300
 # modes: side-by-side
 # machines: stable-side-by-side
@@ -11,6 +12,15 @@
 . tests/lib/guard.sh
 load_debug
 programs loopdev pattern
+
+# data_is_shared - a read at 4 MiB counts as one of a file that shares blocks
+data_is_shared() {
+	local before
+	before=$(ios "$dev" file_shared)
+	dd if="$dev" of=/dev/null bs=4k count=1 skip=1024 iflag=direct \
+		status=none
+	more_ios "$dev" file_shared "$before"
+}
 
 for fs in $(file_systems xfs); do
 	begin_fs "$fs"
@@ -55,6 +65,25 @@ for fs in $(file_systems xfs); do
 		$((bytes - 4096))
 	window 0
 	detach "$dev"
+
+	# Somebody reads a clone while it is looked up: it is found to be one
+	# all the same
+	if [ "$fs" = xfs ]; then
+		mkimage 8M "$MNT/clone" >/dev/null
+		pattern write -q -s 5 -o 4M "$MNT/clone" 4M
+		check "xfs: a clone" \
+			cp --reflink=always "$MNT/clone" "$MNT/twin"
+		sync
+		window 2000 FILL
+		dev=$(attach "$MNT/clone")
+		wait_until 20 in_window FILL
+		udev_settle
+		cat "$MNT/clone" >/dev/null
+		window 0
+		wait_until 20 data_is_shared
+		detach "$dev"
+		rm "$MNT/clone" "$MNT/twin"
+	fi
 
 	# Of 2,048 pieces: looked up in four goes
 	rm "$MNT/filler"
