@@ -151,6 +151,18 @@ in_part() {
 	check "$fs: zeroes before it" cmp -n 2068k "$MNT/image" /dev/zero
 }
 
+# What has to be copied for direct I/O isn't written as a chunk
+bounced() {
+	sparse 8M
+	window 0 BOUNCE
+	check "$fs: a bounced write" pattern write -d -n -q -b 4k -s 2 \
+		-o 2068k "$dev" 4k
+	window 0
+	check "$fs: it is there" pattern check -d -q -b 4k -s 2 -o 2068k \
+		"$dev" 4k
+	detach "$dev"
+}
+
 # A chunk is mapped at once, whatever keeps the fill
 mapped_at_once() {
 	local bytes
@@ -205,6 +217,7 @@ for fs in ext4 xfs; do
 	turned_off
 	frozen
 	in_part
+	bounced
 	mapped_at_once
 	end_fs
 done

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # shows: An image that grows from 8 MiB to 64 GiB while its device is written to
-#   loses nothing. What is written to its new part is mapped.
+#   and discarded loses nothing. What is written to its new part is mapped.
 # modes: side-by-side
 # machines: stable-side-by-side
 # cpus: 2
@@ -17,6 +17,13 @@ write_on() {
 	done >/dev/null 2>&1
 }
 
+# discard_on OFFSET - as soon as the device is large enough
+discard_on() {
+	until blkdiscard -o "$1" -l 64k "$dev"; do
+		sleep 0.05
+	done >/dev/null 2>&1
+}
+
 for fs in $(file_systems ext4); do
 	begin_mapped "$fs" 8M
 	truncate -s 64G "$MNT/image"
@@ -25,9 +32,12 @@ for fs in $(file_systems ext4); do
 	writer=$!
 	write_on 56g &
 	other=$!
+	discard_on 24g &
+	discard=$!
 	check "$fs: its new size" loopdev capacity "$dev"
 	wait "$writer" || fail "$fs: writes"
 	wait "$other" || fail "$fs: writes at the end"
+	wait "$discard" || fail "$fs: a discard"
 	window 0
 	is "$fs: its size" "$(blockdev --getsize64 "$dev")" $((64 << 30))
 	for gib in 8 56; do

@@ -3,7 +3,7 @@
 # shows: A hole isn't known if a write to it was in flight when the file system
 #   was asked, or has begun since; and only in its epoch. Breaking the rule that
 #   a write takes its range out of the holes returns zeroes for what was
-#   written.
+#   written. A read of 8 MiB of a hole has zeroes, too.
 # modes: side-by-side
 # machines: stable-side-by-side
 # timeout: 400
@@ -21,6 +21,25 @@ write_to() {
 reads_back() {
 	pattern check -d -q -b 4k -s "$2" -o "$1M" "$dev" 4k
 }
+
+# one_read POSITION - of 8 MiB into huge pages, a bio each at most: zeroes
+one_read() {
+	python3 - "$dev" $((${1%M} << 20)) <<-'END'
+		import mmap, os, sys
+		HUGETLB = 0x40000
+		flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | HUGETLB
+		memory = mmap.mmap(-1, 8 << 20, flags=flags)
+		memory[:] = b"x" * len(memory)
+		device = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT)
+		read = os.preadv(device, [memory], int(sys.argv[2]))
+		sys.exit(read != len(memory) or any(memory[:]))
+	END
+}
+
+huge=/proc/sys/vm/nr_hugepages
+later eval "echo 0 >$huge"
+echo 4 >$huge
+is "huge pages" "$(<$huge)" 4
 
 # begin_sparse MILLISECONDS - with the fill waiting that long after a question,
 # and now after the first one
@@ -46,6 +65,9 @@ for fs in $(file_systems xfs); do
 	check "$fs: and read when it is mapped" reads_back 5 1
 	wait_until 20 reads_hole 1M 4096
 	echo "ok: $fs: the rest of the hole is known later"
+	# Through the file system, as zeroing takes time
+	wait_until 20 reads_hole 8M 4096
+	check "$fs: one read of 8 MiB" one_read 8M
 	detach "$dev"
 
 	# Data that isn't mapped yet, in the first half of a granule of 8 KiB
