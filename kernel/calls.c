@@ -98,7 +98,7 @@ unsigned long floop_calls_look(struct floop_image *image)
 	return floop_sides_look(&image->calls.sides[WRITE]);
 }
 
-/* Let some time pass between two looks. Returns false after @end, in jiffies. */
+/* Let some time pass between two looks. Returns false after @end (jiffies). */
 static bool go_on(unsigned long end, unsigned int *looks)
 {
 	if (time_after(jiffies, end))
