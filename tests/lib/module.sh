@@ -44,13 +44,18 @@ insert_missing() {
 	[ -e "/sys/module/$MODULE" ] || insert
 }
 
+# unload NAME - remove a module, when udev has let go of its devices
+unload() {
+	wait_until 20 rmmod "$1"
+}
+
 # load_module FILE [PARAMETER=VALUE]... - in place of the loaded one; keeps the
 # parameters mapping and allocate
 load_module() {
 	local mapping allocate
 	mapping=$(cat "/sys/module/$MODULE/parameters/mapping")
 	allocate=$(cat "/sys/module/$MODULE/parameters/allocate")
-	rmmod "$MODULE"
+	unload "$MODULE"
 	insert "$1" "allocate=$allocate" "${@:2}"
 	set_mapping "$mapping"
 	wait_until 30 test -e "$CTL"

@@ -37,7 +37,7 @@ is "list" "$(devices)" "$b"
 udev_settle
 check "detach" "$FLOOP" detach --all
 
-rmmod floop
+unload floop
 ends_with 3 "floop: no floop driver: /dev/floop-control is not there; *" \
 	attach --driver floop "$image"
 dev=$("$FLOOP" attach "$image")
@@ -45,7 +45,7 @@ matches "auto without floop" "$dev" "/dev/loop*"
 is "which driver" "$(status "$dev" driver)" loop
 is "direct I/O through it, too" "$(status "$dev" direct)" true
 floop_detach "$dev"
-rmmod loop
+unload loop
 mount_at tmpfs "$WORK/modules" -t tmpfs
 mount --bind "$WORK/modules" "/usr/lib/modules/$(uname -r)"
 later unmount "/usr/lib/modules/$(uname -r)"

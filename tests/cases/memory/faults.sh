@@ -33,7 +33,7 @@ failing "$MNT/image" 1
 # An image on no disk has its workqueues from the beginning.
 failing "$(mkimage 4M)" 0
 set_mapping 0
-rmmod "$MODULE"
+unload "$MODULE"
 later insert_missing
 failnth -l "$MODULE_FILE" "names=$PREFIX"
 wait_until 30 test -e "$CTL"

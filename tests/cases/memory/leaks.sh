@@ -36,7 +36,7 @@ wait_until 20 grep -q "grants no lease" \
 sleep 3
 loopdev detach "$dev"
 echo 1 >$leases
-rmmod "$MODULE"
+unload "$MODULE"
 insert
 # An object is reported when two scans did not find a pointer to it.
 sleep 6
