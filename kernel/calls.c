@@ -56,8 +56,9 @@ int floop_calls_begin(struct floop_image *image, int rw, bool wait)
 	struct floop_calls *calls = &image->calls;
 	int side;
 
-	/* Only xfs is asked to take a flag away. */
-	if (rw == READ && !READ_ONCE(image->guard.exchanges))
+	/* Only xfs is asked to take a flag away, of what we may write to. */
+	if (rw == READ &&
+	    (image->read_only || !READ_ONCE(image->guard.exchanges)))
 		return FLOOP_CALLS_UNCOUNTED;
 	for (;;) {
 		/* Counted first: floop_calls_park() sees it, or we see that. */

@@ -392,59 +392,64 @@ static unsigned long until_unshare(struct floop_image *image)
  * one isn't. The pages may be a throttled cgroup's, so nobody waits for long,
  * and nobody is parked meanwhile.
  */
-static bool begin_unshare(struct floop_image *image, unsigned long *began)
+static bool begin_unshare(struct floop_image *image, unsigned long *took)
 {
-	unsigned int tries;
-	bool parked = true;
+	bool ready = false, parked = true;
+	unsigned int tries = 0;
 
-	for (tries = 0; parked && tries < WRITTEN_TRIES; tries++) {
+	while (parked && !ready && tries++ < WRITTEN_TRIES &&
+	       READ_ONCE(image->guard.wanted)) {
+		unsigned long began;
+
 		floop_cache_write_soon(image);
-		*began = jiffies;
+		began = jiffies;
 		parked = floop_calls_park(image);
-		if (parked && floop_cache_is_written(image))
-			return true;
-		floop_calls_unpark(image);
+		ready = parked && floop_cache_is_written(image);
+		if (!ready)
+			floop_calls_unpark(image);
+		*took += jiffies - began;
 	}
-	return false;
+	return ready;
 }
 
 /*
  * Have xfs see whether the file still shares blocks. The next epoch finds out.
- * Returns true if the work is left behind.
+ * Whatever may take long comes before the image's calls are parked. Returns
+ * true if the work is left behind.
  */
 static bool unshare(struct floop_image *image, struct floop_todo *todo)
 {
 	struct floop_look look = { .ask = todo->ask };
 	struct floop_fill *fill = &image->fill;
-	unsigned long began, took, wait;
+	unsigned long took = 0, wait;
 	bool asked = false;
 
 	WRITE_ONCE(fill->maybe_shared, false);
 	WRITE_ONCE(fill->unshare_at, jiffies + fill->unshare_wait);
-	if (begin_unshare(image, &began)) {
-		WRITE_ONCE(fill->unsharing,
-			   floop_rule_holds(FLOOP_RULE_CHANGES));
-		if (floop_guard_change_begin(image))
-			asked = floop_look_unshare(&look, image->sync_file);
+	WRITE_ONCE(fill->unsharing, floop_rule_holds(FLOOP_RULE_CHANGES));
+	if (floop_guard_change_begin(image) && begin_unshare(image, &took)) {
+		unsigned long began = jiffies;
+
+		asked = floop_look_unshare(&look, image->sync_file);
 		if (look.left)
 			return true;
 		floop_calls_unpark(image);
-		if (asked) {
-			mutex_lock(&image->guard.map.lock);
-			bitmap_fill(todo->bits, todo->chunks);
-			mutex_unlock(&image->guard.map.lock);
-		}
-		WRITE_ONCE(fill->unsharing, false);
-		/* No sector has changed; the first one stands for none. */
-		floop_guard_change_end(image, 0, 1);
+		took += jiffies - began;
 	}
-	took = jiffies - began;
 	wait = max(fill->unshare_wait,
 		   min_t(unsigned long, took * UNSHARE_PART, UNSHARE_LONGEST));
 	WRITE_ONCE(fill->unshare_at, jiffies + wait);
 	fill->unshare_wait = max(fill->unshare_wait,
 				 min_t(unsigned long, fill->unshare_wait * 2,
 				       asked ? UNSHARE_LAST : UNSHARE_RETRY));
+	if (asked) {
+		mutex_lock(&image->guard.map.lock);
+		bitmap_fill(todo->bits, todo->chunks);
+		mutex_unlock(&image->guard.map.lock);
+	}
+	WRITE_ONCE(fill->unsharing, false);
+	/* No sector has changed; the first one stands for none. */
+	floop_guard_change_end(image, 0, 1);
 	return false;
 }
 
@@ -828,12 +833,13 @@ static void look_again(struct floop_image *image, struct floop_todo *todo)
 		return;
 	}
 	if (fill->unsure >= fill->unsure_end ||
-	    next_chunk(fill, todo) < todo->chunks ||
-	    !floop_holes_look(image, &begun))
+	    next_chunk(fill, todo) < todo->chunks)
+		return;
+	fill->again = min_t(unsigned long, fill->again * 2, UNSURE_LAST);
+	if (!floop_holes_look(image, &begun))
 		return;
 	mark_chunks(todo, fill->unsure, fill->unsure_end - fill->unsure);
 	forget_unsure(fill);
-	fill->again = min_t(unsigned long, fill->again * 2, UNSURE_LAST);
 	forget_seeks(fill);
 }
 

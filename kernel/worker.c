@@ -187,7 +187,8 @@ static void cpu_read(struct floop_lane *lane, struct floop_io *io, bool wait,
 		floop_worker_requeue(io);
 		return;
 	}
-	if (!image->direct)
+	/* Nor for calls that are parked */
+	if (!image->direct || READ_ONCE(image->calls.parked))
 		floop_io_end_batch(batch);
 	worker_serve(lane, io, true, batch);
 }
