@@ -92,7 +92,9 @@ done
 ! in_window UNSHARE || fail "xfs looks while somebody writes"
 exec 9>&-
 
-# Their I/O could hold up xfs, and all others behind it
+# xfs doesn't look while a page is dirty, as a part of a block leaves one. And
+# the device's I/O could hold up xfs, and all others behind it.
+check "a part of a block" pattern write -d -n -q -b 512 -s 9 -o 7M "$dev" 512
 begins_to_look
 pattern write -d -n -q -b 512 -s 7 -o 5M "$dev" 512 &
 part=$!
@@ -109,6 +111,7 @@ wait $part || fail "a write of a part of a block"
 wait $block || fail "a write of a block"
 wait $reader || fail "a read"
 check "the part" pattern check -d -q -b 512 -s 7 -o 5M "$dev" 512
+check "the one before" pattern check -d -q -b 512 -s 9 -o 7M "$dev" 512
 looks_in_vain
 check "a detach" timeout 60 losetup -d "$dev"
 wait_until 60 test ! -e "/sys/block/${dev#/dev/}/loop/backing_file"
