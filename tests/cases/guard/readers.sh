@@ -35,6 +35,9 @@ shares_waits() {
 	wait_mapped "$dev"
 	before=$(broken "$dev")
 	udev_settle
+	# What xfs is just writing could hold up the other side, too.
+	fsfreeze -f "$MNT"
+	fsfreeze -u "$MNT"
 	mapped=$(ios "$dev" mapped)
 	# Only writes hang: the other side may have to read an inode.
 	below_takes 0 1000000 1000000
@@ -55,6 +58,7 @@ shares_waits() {
 
 begin_mapped xfs 8M
 later below_takes 0 0 0
+later thaw "$MNT"
 chown 1000 "$MNT/image"
 chmod 777 "$MNT"
 is "readers" "$(image_readers)" 0
