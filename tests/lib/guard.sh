@@ -120,12 +120,13 @@ with_helper() {
 	echo /usr/sbin/floop-extents >"$helper"
 }
 
-# reads_shared - a read of the first block of $dev counts as one of a file that
-# shares blocks: the driver knows
+# reads_shared [BLOCK] - a read of that block of $dev, or the first one, counts
+# as one of a file that shares blocks: the driver knows
 reads_shared() {
 	local before
 	before=$(ios "$dev" file_shared)
-	dd if="$dev" of=/dev/null bs=4k count=1 iflag=direct status=none
+	dd if="$dev" of=/dev/null bs=4k count=1 skip="${1:-0}" iflag=direct \
+		status=none
 	more_ios "$dev" file_shared "$before"
 }
 

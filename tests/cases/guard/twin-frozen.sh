@@ -9,7 +9,6 @@
 # machines: stable-side-by-side
 # timeout: 300
 . tests/lib/guard.sh
-. tests/lib/disks.sh
 programs loopdev pattern other
 
 read_goes_on() {

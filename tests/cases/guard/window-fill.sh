@@ -13,15 +13,6 @@
 load_debug
 programs loopdev pattern
 
-# data_is_shared - a read at 4 MiB counts as one of a file that shares blocks
-data_is_shared() {
-	local before
-	before=$(ios "$dev" file_shared)
-	dd if="$dev" of=/dev/null bs=4k count=1 skip=1024 iflag=direct \
-		status=none
-	more_ios "$dev" file_shared "$before"
-}
-
 for fs in $(file_systems xfs); do
 	begin_fs "$fs"
 	written "$MNT/image" 8M 1
@@ -80,7 +71,7 @@ for fs in $(file_systems xfs); do
 		udev_settle
 		cat "$MNT/clone" >/dev/null
 		window 0
-		wait_until 20 data_is_shared
+		wait_until 20 reads_shared 1024
 		detach "$dev"
 		rm "$MNT/clone" "$MNT/twin"
 	fi
