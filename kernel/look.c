@@ -347,8 +347,8 @@ static bool is_free(struct inode *inode)
  *
  * Whoever comes later waits for the inode's lock behind us. So don't wait for
  * somebody who has it for long: a clone in progress, or a reader for as long as
- * they like. None of our I/O is in flight or begins: the caller has parked the
- * image's calls.
+ * they like. None of our reads and writes is in flight or begins: the caller
+ * has parked the image's calls.
  *
  * Context: In the look's work, which has begun a change of the image. May
  * sleep.
@@ -378,6 +378,9 @@ bool floop_look_unshare(struct floop_look *look, struct file *file)
 	    mapping_tagged(mapping, PAGECACHE_TAG_DIRTY) ||
 	    mapping_tagged(mapping, PAGECACHE_TAG_WRITEBACK) ||
 	    READ_ONCE(inode->i_flags) & (S_IMMUTABLE | S_APPEND | S_SWAPFILE))
+		goto end_write;
+	/* A stop that has left us behind has let the image's calls go on. */
+	if (!floop_ask_begin(look->ask))
 		goto end_write;
 	floop_window(FLOOP_WINDOW_UNSHARE);
 	file->f_op->fallocate(file,
