@@ -603,6 +603,8 @@ static bool look_up_gap(struct batch *batch, struct floop_todo *todo,
 		batch->answered |= nr != 0;
 		if (nr && READ_ONCE(image->fill.shared))
 			note_unshared(batch, todo);
+		else if (nr)
+			image->fill.unshare_wait = UNSHARE_FIRST;
 		/*
 		 * The file system reports no location, as for all blocks of a
 		 * reflinked or a realtime file on xfs. Or the data is being
