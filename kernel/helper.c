@@ -56,11 +56,15 @@ struct question {
 	bool answered;
 };
 
-/* A helper. @pid is the process that was started for it. */
+/*
+ * A helper. @pid is the process that was started for it; one of its threads is
+ * @inside.
+ */
 struct helper {
 	struct work_struct work;
 	bool busy;
 	bool served;
+	bool inside;
 	struct pid *pid;
 };
 
@@ -155,6 +159,9 @@ static void start_if_asked(void)
 
 		if (helper->busy)
 			continue;
+		/* Until it has ended, open control node or not. */
+		if (!try_module_get(THIS_MODULE))
+			return;
 		helper->busy = true;
 		helper->served = false;
 		helpers.running++;
@@ -195,6 +202,8 @@ static void helper_work(struct work_struct *work)
 	if (info)
 		status = call_usermodehelper_exec(info, UMH_WAIT_PROC |
 							UMH_KILLABLE);
+	/* floop_helper_exit() waits for this work all the same. */
+	module_put(THIS_MODULE);
 	spin_lock(&helpers.lock);
 	pid = helper->pid;
 	helper->pid = NULL;
@@ -368,7 +377,8 @@ static struct helper *current_helper(void)
  *
  * Context: A helper. Sleeps.
  * Return: 0 when there is no question any more; -EFAULT if the buffer isn't
- * there; -ENOSYS, as in-tree, if the caller isn't a helper.
+ * there; -EBUSY for a second thread, which would write to the same buffer;
+ * -ENOSYS, as in-tree, if the caller isn't a helper.
  */
 long floop_helper_serve(struct file *control, unsigned long user)
 {
@@ -388,8 +398,11 @@ long floop_helper_serve(struct file *control, unsigned long user)
 	mmap_read_unlock(current->mm);
 	if (!there)
 		return -EFAULT;
+	if (xchg(&helper->inside, true))
+		return -EBUSY;
 	while ((question = take_question(helper)))
 		answer(question, list_extents(question, buffer, user));
+	WRITE_ONCE(helper->inside, false);
 	return 0;
 }
 
