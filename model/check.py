@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Check every state of the model of the guard's protocol (guard.pml).
+"""Check every state of the models of the guard's protocol (guard.pml) and of
+mapped I/O to a file that shares blocks (shared.pml).
 
-The model must hold in every setting of HOLDS. In every setting of FAILS a rule
+A model must hold in every setting of HOLDS. In every setting of FAILS a rule
 of the guard is broken, or a flaw is put back, and an assertion must fail: a
 model that doesn't notice proves nothing. Prints a line for each setting. Exit
 status 0: all are as expected. Arguments: the settings to check, default all.
@@ -20,7 +21,7 @@ PROJECT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 from machine.moving import Moving  # noqa: E402
 
-MODEL = PROJECT / "model" / "guard.pml"
+MODELS = PROJECT / "model"
 BUILD = PROJECT / "build" / "model"
 SECONDS = 600  # for each command, enough on a busy machine
 MEMORY = 2000  # MiB
@@ -58,6 +59,12 @@ CLOSE_UNSEEN = "IOS=2 OPENERS=0 READERS=1 CLOSES=1"
 CLOSE_CHANGE = "IOS=0 OPENERS=1 LOOKS DISCARDS=1 CLOSES=1"
 STORE = "IOS=1 OPENERS=1 LOOKS STORES=1"
 
+# Settings of shared.pml have names that begin with its own.
+SHARED = "IOS=2 WRITES=1"
+SHARED_WRITES = "IOS=1 WRITES=2"
+SHARED_OPENER = "IOS=2 WRITES=0 OPENERS=1"
+SHARED_BOTH = "IOS=1 WRITES=1 OPENERS=1"
+
 HOLDS = {
     "openers": OPENERS,
     "reader": READER,
@@ -89,6 +96,10 @@ HOLDS = {
     "close-unseen": CLOSE_UNSEEN,
     "close-change": CLOSE_CHANGE,
     "store": STORE,
+    "shared": SHARED,
+    "shared-writes": SHARED_WRITES,
+    "shared-opener": SHARED_OPENER,
+    "shared-both": SHARED_BOTH,
 }
 
 FAILS = {
@@ -121,6 +132,12 @@ FAILS = {
     "old-chain": "IOS=2 OPENERS=1 OLD_CHAIN",
     "old-late": f"{CHANGE} LOOKS OLD_LATE",
     "old-todo": f"{STOP} OLD_TODO",
+    "shared-no-shared": f"{SHARED} NO_SHARED",
+    "shared-old-late": f"{SHARED} OLD_COUNTED_LATE",
+    "shared-old-early": f"{SHARED} OLD_FOUND_EARLY",
+    "shared-old-settled": f"{SHARED} OLD_SETTLED_EARLY",
+    "shared-old-busy": f"{SHARED} OLD_BUSY",
+    "shared-old-opener": f"{SHARED_OPENER} OLD_OPENER",
 }
 
 # Searches of more than two million states: to optimize them takes less time
@@ -137,6 +154,9 @@ LONG = (
 
 # What each assertion is about, by a word of its text in spin's output.
 ABOUT = {
+    "sent": "the block moves while I/O to it is in flight",
+    "to==place": "I/O goes to where the block was before",
+    "others": "I/O writes to what another file has, too",
     "flight": "the block moves while I/O to it is in flight",
     "map==": "I/O goes to where the block was before",
     "block==": "I/O to a block that is not written, or not durable",
@@ -198,7 +218,8 @@ def verify(name, defines):
         old.unlink()
     start = time.monotonic()
     words = [f"-D{word}" for word in defines.split()]
-    run(folder, "spin", "-a", *words, str(MODEL))
+    model = "shared.pml" if name.startswith("shared") else "guard.pml"
+    run(folder, "spin", "-a", *words, str(MODELS / model))
     # tcc compiles in a tenth of a second, cc for a third of most searches.
     compiler = ("cc", "-O1") if name in LONG else ("tcc",)
     run(
