@@ -30,7 +30,6 @@
  * allocation was durable.
  */
 #include <linux/bio.h>
-#include <linux/blk-cgroup.h>
 #include <linux/blkdev.h>
 #include <linux/fs.h>
 #include <linux/gfp.h>
@@ -227,7 +226,6 @@ static bool find_hole(struct floop_image *image, struct floop_range *range,
  */
 static bool may_be_part(struct floop_io *io)
 {
-	struct cgroup_subsys_state *css = bio_blkcg_css(io->bio);
 	struct floop_image *image = io->image;
 	struct iov_iter iter;
 
@@ -236,7 +234,7 @@ static bool may_be_part(struct floop_io *io)
 	    io->flags & (FLOOP_IO_PLAIN | FLOOP_IO_AHEAD) ||
 	    io->bio->bi_opf & (REQ_FUA | REQ_PREFLUSH) ||
 	    bio_sectors(io->bio) >= FLOOP_RUNS_LARGE ||
-	    (css && css != blkcg_root_css))
+	    floop_io_is_of_cgroup(io->bio))
 		return false;
 	floop_rw_iter(io, &iter);
 	return !(iov_iter_alignment(&iter) & ~PAGE_MASK) &&

@@ -75,10 +75,10 @@ struct found {
 /*
  * What is looked up in the epoch @epoch, before an fsync. The batch ends after
  * MAX_LOOKS, but not before the sector @least. bmap() has @answered for some
- * block, or is @probed not to. Of a file that shares blocks, @quiet says where
- * nobody was writing before; somebody has been @busy there meanwhile. @kinds is
- * what the chunk @chunk is where it has no data, as far as it is looked up, in
- * @parts; 0: not known yet.
+ * block, or is @probed not to. It is @careful if the file may share blocks:
+ * @quiet says where nobody was writing before, and somebody has been @busy
+ * there meanwhile. @kinds is what the chunk @chunk is where it has no data, as
+ * far as it is looked up, in @parts; 0: not known yet.
  */
 struct batch {
 	struct floop_look look;
@@ -90,6 +90,7 @@ struct batch {
 	bool probed;
 	bool answered;
 	bool busy;
+	bool careful;
 	unsigned long chunk;
 	unsigned int kinds;
 	unsigned int parts;
@@ -512,11 +513,12 @@ static bool look_up_listed(struct batch *batch, struct floop_todo *todo,
 	int i, nr;
 
 	fill->asked = true;
+	batch->careful |= READ_ONCE(fill->shared);
 	nr = floop_look_list(&batch->look, *sector, end, batch->listed, LISTED);
 	if (batch->look.err)
 		return false;
-	fill->unlisted = nr < 0;
 	if (nr < 0) {
+		fill->unlisted = true;
 		/* One by one, unless only a list says where they are. */
 		if (READ_ONCE(fill->shared))
 			*sector = min(end, next_start(todo, *sector));
@@ -688,36 +690,44 @@ static unsigned long next_chunk(struct floop_fill *fill,
 	return chunk;
 }
 
+/* The two maps have one bound. */
+static int are_full(struct floop_image *image)
+{
+	size_t bytes = floop_map_bytes(&image->guard.map) +
+		       floop_map_bytes(&image->shared.map);
+
+	return floop_map_is_full(bytes) ? -ENOSPC : 0;
+}
+
 /* With the map's lock held. What is in the map is no known hole. */
 static int map_range(struct floop_image *image, sector_t sector, sector_t nr,
 		     sector_t disk)
 {
+	int err = 0;
+
 	floop_holes_remove(image, sector, nr);
-	return floop_map_add(&image->guard.map, sector, nr, disk);
+	/* Of a file that shares nothing any more: either place is true. */
+	if (image->shared.map.extents)
+		err = are_full(image) ?: floop_shared_remove(image, sector, nr);
+	return err ?: floop_map_add(&image->guard.map, sector, nr, disk);
 }
 
 /*
  * As map_range(), in a file that shares blocks: only where nobody was writing
- * and has begun since. Whoever begins now finds in the map what is there.
+ * and has begun since. Whoever begins now notes it first (shared.c). Of a
+ * read-only image nobody writes.
  */
 static int map_quiet(struct batch *batch, sector_t sector, sector_t nr,
 		     sector_t disk, bool shared)
 {
 	struct floop_image *image = batch->image;
-	struct floop_map *map = &image->guard.map;
-	int err;
 
-	if (!floop_holes_are_quiet(image, &batch->quiet, sector, nr))
+	if (!image->read_only &&
+	    !floop_holes_are_quiet(image, &batch->quiet, sector, nr))
 		return -EBUSY;
-	if (floop_map_bytes(map) + floop_map_bytes(&image->shared.map) >=
-	    (size_t)floop_map_mib << 20)
-		return -ENOSPC;
-	if (!shared)
-		return map_range(image, sector, nr, disk);
-	err = floop_map_add(&image->shared.map, sector, nr, disk);
-	if (!err && !floop_holes_add_shared(image, &batch->quiet, sector, nr))
-		err = -EBUSY;
-	return err;
+	floop_holes_remove(image, sector, nr);
+	return are_full(image) ?:
+	       floop_shared_add(image, sector, nr, disk, shared);
 }
 
 /* With the map's lock held, in the epoch. */
@@ -728,14 +738,12 @@ static int map_found(struct batch *batch, struct floop_todo *todo,
 	sector_t sector = found->sector, end = sector + found->nr, next;
 	int err = 0;
 
-	/* Of a read-only image nobody writes. */
-	if (image->read_only ||
-	    (!READ_ONCE(image->fill.shared) && !found->shared))
+	if (!batch->careful)
 		return map_range(image, sector, found->nr, found->disk);
 	/* By parts: somebody may always be writing to one of them. */
 	for (; sector < end && !err; sector = next) {
-		next = min(end, (floop_first_part(sector) + 1) <<
-				FLOOP_PART_SHIFT);
+		next = (floop_first_part(sector) + 1) << FLOOP_PART_SHIFT;
+		next = image->read_only ? end : min(end, next);
 		err = map_quiet(batch, sector, next - sector,
 				found->disk + (sector - found->sector),
 				found->shared);
@@ -772,9 +780,6 @@ static int batch_commit(struct batch *batch, struct floop_todo *todo)
 	if (!err) {
 		floop_window(FLOOP_WINDOW_FILL);
 		mutex_lock(&guard->map.lock);
-		/* First: who breaks the epoch sees it, or we see the break. */
-		if (READ_ONCE(image->fill.shared))
-			WRITE_ONCE(guard->copies, true);
 		if (!floop_guard_in_epoch(guard, batch->epoch))
 			err = -ESTALE;
 		/* What fails is marked again, too. */
@@ -788,6 +793,41 @@ static int batch_commit(struct batch *batch, struct floop_todo *todo)
 	for (; i < batch->nr; i++)
 		mark_chunks(todo, batch->found[i].sector, batch->found[i].nr);
 	return err;
+}
+
+/*
+ * Take out of the map what writes may have moved, and look it up again. Returns
+ * 0 or -ENOMEM: then it stays noted.
+ */
+static int take_moved(struct floop_image *image, struct floop_todo *todo)
+{
+	struct mutex *lock = &image->guard.map.lock;
+	bool *have_moved = &image->holes.have_moved;
+	struct floop_map *map = &image->shared.map;
+	sector_t sector = 0, nr;
+	unsigned long extents;
+	int err;
+
+	/* What is noted from here on is seen below, or the next time. */
+	if (!READ_ONCE(*have_moved) || !xchg(have_moved, false))
+		return 0;
+	for (; floop_holes_moved(image, &sector, &nr); sector += nr) {
+		mutex_lock(lock);
+		extents = map->extents;
+		err = floop_shared_remove(image, sector, nr);
+		/* That has made room. */
+		if (map->extents < extents)
+			WRITE_ONCE(image->fill.full, false);
+		mutex_unlock(lock);
+		if (err) {
+			WRITE_ONCE(*have_moved, true);
+			return err;
+		}
+		floop_holes_settle(image, sector, nr);
+		mark_chunks(todo, sector, nr);
+		cond_resched();
+	}
+	return 0;
 }
 
 /* Chunks that were allocated ahead are mapped before they are durable. */
@@ -901,7 +941,7 @@ static void fill_work(struct floop_ask *ask)
 	unsigned int memflags;
 	struct batch *batch;
 	bool left = false, busy = false;
-	int err = -ENOMEM;
+	int err;
 
 	if (!todo)
 		return;
@@ -915,10 +955,14 @@ static void fill_work(struct floop_ask *ask)
 	if (!floop_guard_in_epoch(&image->guard, epoch))
 		goto restore;
 	WRITE_ONCE(fill->maybe_shared, false);
+	err = take_moved(image, todo);
+	if (err)
+		goto schedule;
 	if (READ_ONCE(fill->full)) {
 		make_chunks_durable(image);
 		goto restore;
 	}
+	err = -ENOMEM;
 	batch = kvmalloc(sizeof(*batch), GFP_KERNEL);
 	if (batch) {
 		/* Not the whole file: fiemap() would count all its extents. */
@@ -931,6 +975,7 @@ static void fill_work(struct floop_ask *ask)
 		batch->probed = false;
 		batch->answered = false;
 		batch->busy = false;
+		batch->careful = false;
 		batch->chunk = 0;
 		batch->kinds = 0;
 		batch->parts = 0;
@@ -945,6 +990,7 @@ static void fill_work(struct floop_ask *ask)
 		goto restore;
 	if (!err)
 		err = make_chunks_durable(image);
+schedule:
 	schedule_next(image, todo, err, busy, epoch);
 restore:
 	memalloc_noio_restore(memflags);
@@ -1221,7 +1267,6 @@ void floop_fill_discarded(struct floop_image *image, sector_t sector,
 	todo = rcu_dereference_protected(fill->todo,
 					 lockdep_is_held(&image->guard.map.lock));
 	floop_fill_changed(image);
-	floop_holes_remove_shared(image, sector, nr);
 	if (!todo)
 		return;
 	forget_kinds(todo, sector >> todo->shift,
@@ -1308,10 +1353,12 @@ void floop_fill_missed(struct floop_image *image, sector_t sector)
  * @image: the image
  * @sector: the first sector of its file
  * @nr: the number of sectors
+ * @soon: the next such write may be mapped, even if the file shares blocks
  *
  * Context: Any, interrupts included.
  */
-void floop_fill_wrote(struct floop_image *image, sector_t sector, sector_t nr)
+void floop_fill_wrote(struct floop_image *image, sector_t sector, sector_t nr,
+		      bool soon)
 {
 	struct floop_fill *fill = &image->fill;
 	struct floop_todo *todo;
@@ -1319,7 +1366,8 @@ void floop_fill_wrote(struct floop_image *image, sector_t sector, sector_t nr)
 
 	rcu_read_lock();
 	todo = rcu_dereference(fill->todo);
-	if (todo && !READ_ONCE(fill->full)) {
+	/* What writes may have moved is taken out of a full map, too. */
+	if (todo && (!READ_ONCE(fill->full) || READ_ONCE(fill->shared))) {
 		/*
 		 * Two calls at once may count as one. Either write is done
 		 * before it is counted, so the fill that sees the count finds
@@ -1332,6 +1380,8 @@ void floop_fill_wrote(struct floop_image *image, sector_t sector, sector_t nr)
 		/* Before the look at the work, which clears that first. */
 		smp_mb();
 		delay = max(WROTE_LINGERS, READ_ONCE(fill->backoff));
+		if (!soon && READ_ONCE(fill->shared))
+			delay = BUSY_LAST;
 		if (READ_ONCE(fill->late) && xchg(&fill->late, false))
 			floop_ask_hasten(todo->ask, delay);
 		else if (!delayed_work_pending(&todo->ask->work))

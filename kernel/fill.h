@@ -108,6 +108,7 @@ void floop_fill_discarded(struct floop_image *image, sector_t sector,
 void floop_fill_missed(struct floop_image *image, sector_t sector);
 int floop_fill_now(struct floop_ask *ask, sector_t sector, sector_t nr,
 		   unsigned long epoch);
-void floop_fill_wrote(struct floop_image *image, sector_t sector, sector_t nr);
+void floop_fill_wrote(struct floop_image *image, sector_t sector, sector_t nr,
+		      bool soon);
 
 #endif /* FLOOP_FILL_H */

@@ -76,9 +76,6 @@ static void guard_enter(struct floop_image *image, enum floop_guard_state to)
 	switch (to) {
 	case FLOOP_GUARD_BEGINNING:
 		guard->unsettled = false;
-		/* From a pause the map goes on. */
-		if (from == FLOOP_GUARD_WAITING)
-			guard->copies = false;
 		break;
 	case FLOOP_GUARD_MAPPED:
 		guard->begun++;
@@ -495,36 +492,17 @@ bool floop_guard_change_begin(struct floop_image *image)
 	return !paused || floop_cache_drop(image);
 }
 
-static void change_end(struct floop_image *image, sector_t sector, sector_t nr,
-		       bool comes_in_bursts)
+/* Returns false if all is unmapped, for lack of memory to unmap a part. */
+static bool unmap(struct floop_image *image, sector_t sector, sector_t nr)
 {
-	struct floop_guard *guard = &image->guard;
-	sector_t block = i_blocksize(file_inode(image->file)) >> SECTOR_SHIFT;
-	sector_t end = round_up(sector + nr, block);
+	struct floop_map *map = &image->guard.map;
 
-	if (!floop_rule_holds(FLOOP_RULE_CHANGES))
-		return;
-	/* The file system moves all of a block, though it zeroes a part. */
-	sector = round_down(sector, block);
-	nr = end - sector;
-	mutex_lock(&guard->map.lock);
-	if (floop_map_remove(&guard->map, sector, nr))
-		floop_fill_discarded(image, sector, nr);
-	else
-		floop_fill_restart(image);
-	mutex_unlock(&guard->map.lock);
-
-	spin_lock_irq(&guard->lock);
-	guard->unsettled = true;
-	if (--guard->changes || guard->state != FLOOP_GUARD_PAUSED)
-		goto unlock;
-	if (comes_in_bursts)
-		mod_delayed_work(floop_background_wq, &guard->resume_work,
-				 PAUSE_LINGERS);
-	else
-		floop_background_queue(&guard->resume_work, PAUSE_LINGERS);
-unlock:
-	spin_unlock_irq(&guard->lock);
+	if (!floop_map_remove(map, sector, nr))
+		return false;
+	if (!floop_shared_remove(image, sector, nr))
+		return true;
+	floop_map_clear(map);
+	return false;
 }
 
 /**
@@ -538,24 +516,28 @@ unlock:
 void floop_guard_change_end(struct floop_image *image, sector_t sector,
 			    sector_t nr)
 {
-	change_end(image, sector, nr, true);
-}
+	struct floop_guard *guard = &image->guard;
+	sector_t block = i_blocksize(file_inode(image->file)) >> SECTOR_SHIFT;
+	sector_t end = round_up(sector + nr, block);
 
-/**
- * floop_guard_unmap_end() - after floop_guard_change_begin(), unmap a range
- * @image: the image
- * @sector: the first sector of the image's file
- * @nr: the number of sectors
- *
- * As floop_guard_change_end(), but the next such call doesn't put off the end
- * of the pause.
- *
- * Context: Process context. May sleep.
- */
-void floop_guard_unmap_end(struct floop_image *image, sector_t sector,
-			   sector_t nr)
-{
-	change_end(image, sector, nr, false);
+	if (!floop_rule_holds(FLOOP_RULE_CHANGES))
+		return;
+	/* The file system moves all of a block, though it zeroes a part. */
+	sector = round_down(sector, block);
+	nr = end - sector;
+	mutex_lock(&guard->map.lock);
+	if (unmap(image, sector, nr))
+		floop_fill_discarded(image, sector, nr);
+	else
+		floop_fill_restart(image);
+	mutex_unlock(&guard->map.lock);
+
+	spin_lock_irq(&guard->lock);
+	guard->unsettled = true;
+	if (!--guard->changes && guard->state == FLOOP_GUARD_PAUSED)
+		mod_delayed_work(floop_background_wq, &guard->resume_work,
+				 PAUSE_LINGERS);
+	spin_unlock_irq(&guard->lock);
 }
 
 /**

@@ -107,8 +107,6 @@ struct floop_breaker {
  * @readers_end: who opens the image to read ends the epoch as well
  * @exchanges: the file system can exchange blocks waiting for the
  *	invalidate_lock only (XFS_IOC_SWAPEXT)
- * @copies: of a file of which the file system may copy blocks when others write
- *	to it, blocks may be in the map
  * @map: where the image's blocks are
  * @disk: the block device that they are on
  * @lock: @state, @why_not, @wanted, @epoch, @live, @dio_held, @pages_held,
@@ -153,7 +151,6 @@ struct floop_guard {
 	unsigned int gap_mask;
 	bool readers_end;
 	bool exchanges;
-	bool copies;
 	struct floop_map map;
 	struct block_device *disk;
 	/* protects the state */
@@ -197,8 +194,6 @@ bool floop_guard_break(struct floop_image *image, struct task_struct *by);
 bool floop_guard_change_begin(struct floop_image *image);
 void floop_guard_change_end(struct floop_image *image, sector_t sector,
 			    sector_t nr);
-void floop_guard_unmap_end(struct floop_image *image, sector_t sector,
-			   sector_t nr);
 bool floop_guard_is_broken(struct floop_guard *guard);
 bool floop_guard_in_epoch(struct floop_guard *guard, unsigned long epoch);
 bool floop_guard_ahead_begin(struct floop_image *image, unsigned long *epoch);

@@ -91,17 +91,20 @@ void floop_hold_release(struct floop_guard *guard)
  *
  * Context: Any but interrupts.
  * Return: true if the epoch is over, and a chunk is in flight; or mapped I/O
- * may be, and another task had the invalidate_lock, or a write to the file may
- * give up blocks: xfs copies those that are shared, and writes to the copy
- * without waiting for direct I/O.
+ * may be, and another task had the invalidate_lock; or mapped I/O is, and a
+ * write to the file may give up blocks: xfs copies those that are shared, and
+ * writes to the copy without waiting for direct I/O.
  */
 bool floop_hold_is_partial(struct floop_guard *guard)
 {
+	struct floop_image *image = container_of(guard, struct floop_image,
+						 guard);
 	bool partial;
 
 	spin_lock_irq(&guard->lock);
 	partial = (guard->state == FLOOP_GUARD_BROKEN &&
-		   (guard->ahead || (guard->live && guard->copies))) ||
+		   (guard->ahead || (READ_ONCE(image->fill.shared) &&
+				     floop_shared_in_flight(image)))) ||
 		  (guard->exchanges && guard->dio_held && !guard->pages_held);
 	spin_unlock_irq(&guard->lock);
 	return partial;

@@ -75,25 +75,39 @@ static struct floop_hole_bits *get_bits(struct floop_holes *holes)
 					 lockdep_is_held(&holes->lock));
 }
 
-/*
- * Take out all granules that have a part of a range; with @holes_too also as
- * holes.
- */
-static void forget(struct floop_holes *holes, sector_t sector, sector_t nr,
-		   bool holes_too)
+/* The granules that have a part of a range. */
+static void granules(const struct floop_hole_bits *bits, sector_t sector,
+		     sector_t nr, unsigned long *first, unsigned long *end)
+{
+	*first = min_t(sector_t, sector >> bits->shift, bits->nr);
+	*end = min_t(sector_t, ((sector + nr - 1) >> bits->shift) + 1,
+		     bits->nr);
+}
+
+/* With the lock held. */
+static void forget(struct floop_holes *holes, sector_t sector, sector_t nr)
 {
 	struct floop_hole_bits *bits = get_bits(holes);
-	sector_t first, end;
+	unsigned long first, end;
 
-	if (!bits || !nr)
+	if (!bits)
 		return;
-	first = sector >> bits->shift;
-	end = ((sector + nr - 1) >> bits->shift) + 1;
-	first = min_t(sector_t, first, bits->nr);
-	end = min_t(sector_t, end, bits->nr);
-	if (holes_too)
-		change_bits(bits->bits, first, end, false);
-	change_bits(bits->shared, first, end, false);
+	granules(bits, sector, nr, &first, &end);
+	change_bits(bits->bits, first, end, false);
+}
+
+/* With the lock held: a write that begins may move what is in the map. */
+static void note_moved(struct floop_holes *holes, sector_t sector, sector_t nr)
+{
+	struct floop_hole_bits *bits = get_bits(holes);
+	unsigned long first, end;
+
+	if (!bits)
+		return;
+	granules(bits, sector, nr, &first, &end);
+	change_bits(bits->moved, first, end, true);
+	/* After the bits: the fill takes this back, and then looks at them. */
+	smp_store_release(&holes->have_moved, true);
 }
 
 /**
@@ -127,12 +141,13 @@ void floop_holes_start(struct floop_image *image, sector_t sectors)
 
 	while (sectors >> shift > MAX_GRANULES)
 		shift++;
-	nr = sectors >> shift;
+	/* The last one may be a part: it is no hole, but may have moved. */
+	nr = (sectors + BIT(shift) - 1) >> shift;
 	bits = kvzalloc(struct_size(bits, bits, 2 * BITS_TO_LONGS(nr)),
 			GFP_KERNEL);
 	if (!bits)
 		return;
-	bits->shared = bits->bits + BITS_TO_LONGS(nr);
+	bits->moved = bits->bits + BITS_TO_LONGS(nr);
 	bits->nr = nr;
 	bits->shift = shift;
 	rcu_assign_pointer(image->holes.bits, bits);
@@ -169,10 +184,8 @@ void floop_holes_clear(struct floop_image *image)
 
 	spin_lock(&holes->lock);
 	bits = get_bits(holes);
-	if (bits) {
+	if (bits)
 		change_bits(bits->bits, 0, bits->nr, false);
-		change_bits(bits->shared, 0, bits->nr, false);
-	}
 	spin_unlock(&holes->lock);
 }
 
@@ -248,47 +261,8 @@ void floop_holes_remove(struct floop_image *image, sector_t sector, sector_t nr)
 	struct floop_holes *holes = &image->holes;
 
 	spin_lock(&holes->lock);
-	forget(holes, sector, nr, true);
+	forget(holes, sector, nr);
 	spin_unlock(&holes->lock);
-}
-
-/**
- * floop_holes_remove_shared() - forget shared blocks
- * @image: the image
- * @sector: the first sector of its file that we have discarded
- * @nr: the number of sectors
- *
- * Context: Process context. Doesn't sleep.
- */
-void floop_holes_remove_shared(struct floop_image *image, sector_t sector,
-			       sector_t nr)
-{
-	struct floop_holes *holes = &image->holes;
-
-	spin_lock(&holes->lock);
-	forget(holes, sector, nr, false);
-	spin_unlock(&holes->lock);
-}
-
-/**
- * floop_holes_shared_bytes() - how much is mapped for reads only?
- * @image: the image
- *
- * Context: Process context. Doesn't sleep.
- * Return: bytes.
- */
-u64 floop_holes_shared_bytes(struct floop_image *image)
-{
-	struct floop_hole_bits *bits;
-	u64 bytes = 0;
-
-	rcu_read_lock();
-	bits = rcu_dereference(image->holes.bits);
-	if (bits && READ_ONCE(image->shared.map.extents))
-		bytes = (u64)bitmap_weight(bits->shared, bits->nr) <<
-			(bits->shift + SECTOR_SHIFT);
-	rcu_read_unlock();
-	return bytes;
 }
 
 /**
@@ -312,7 +286,11 @@ void floop_holes_write_begin(struct floop_io *io)
 	for (part = floop_first_part(sector); part <= last; part++)
 		holes->part_begun[part % FLOOP_PARTS]++;
 	if (floop_rule_holds(FLOOP_RULE_HOLES))
-		forget(holes, sector, bio_sectors(bio), true);
+		forget(holes, sector, bio_sectors(bio));
+	/* Nothing that it could move is in the map before this is known. */
+	if (READ_ONCE(image->fill.shared) &&
+	    floop_rule_holds(FLOOP_RULE_SHARED))
+		note_moved(holes, sector, bio_sectors(bio));
 	spin_unlock(&holes->lock);
 }
 
@@ -340,26 +318,6 @@ void floop_holes_write_end(struct floop_io *io)
 		atomic_long_inc(&holes->part_ended[part % FLOOP_PARTS]);
 }
 
-/* Do all of the granules of a range have a bit? */
-static bool have(struct floop_image *image, bool shared, sector_t sector,
-		 sector_t nr)
-{
-	struct floop_hole_bits *bits;
-	sector_t first, end;
-	bool all = false;
-
-	rcu_read_lock();
-	bits = rcu_dereference(image->holes.bits);
-	if (bits) {
-		first = sector >> bits->shift;
-		end = ((sector + nr - 1) >> bits->shift) + 1;
-		all = end <= bits->nr &&
-		      all_set(shared ? bits->shared : bits->bits, first, end);
-	}
-	rcu_read_unlock();
-	return all;
-}
-
 /**
  * floop_holes_have() - is all of a range a known hole?
  * @image: the image, in an epoch
@@ -371,7 +329,105 @@ static bool have(struct floop_image *image, bool shared, sector_t sector,
  */
 bool floop_holes_have(struct floop_image *image, sector_t sector, sector_t nr)
 {
-	return have(image, false, sector, nr);
+	struct floop_hole_bits *bits;
+	sector_t first, end;
+	bool all = false;
+
+	rcu_read_lock();
+	bits = rcu_dereference(image->holes.bits);
+	if (bits) {
+		first = sector >> bits->shift;
+		end = ((sector + nr - 1) >> bits->shift) + 1;
+		all = end <= bits->nr && all_set(bits->bits, first, end);
+	}
+	rcu_read_unlock();
+	return all;
+}
+
+/**
+ * floop_holes_unmoved() - how much of a range may no write have moved?
+ * @image: the image, in an epoch
+ * @sector: the first sector of its file
+ * @nr: the number of sectors, not 0
+ *
+ * Context: Any. Doesn't sleep. What follows sees what preceded
+ * floop_holes_settle().
+ * Return: so many sectors from the first one on; 0 if that isn't known.
+ */
+sector_t floop_holes_unmoved(struct floop_image *image, sector_t sector,
+			     sector_t nr)
+{
+	struct floop_hole_bits *bits;
+	sector_t unmoved = 0, end;
+	unsigned long first;
+
+	rcu_read_lock();
+	bits = rcu_dereference(image->holes.bits);
+	first = sector >> (bits ? bits->shift : 0);
+	if (bits && first < bits->nr) {
+		end = ((sector + nr - 1) >> bits->shift) + 1;
+		end = find_next_bit(bits->moved, min_t(sector_t, end, bits->nr),
+				    first);
+		end <<= bits->shift;
+		if (end > sector)
+			unmoved = min(end - sector, nr);
+	}
+	rcu_read_unlock();
+	/* Pairs with smp_wmb() in floop_holes_settle(). */
+	smp_rmb();
+	return unmoved;
+}
+
+/**
+ * floop_holes_moved() - find what writes may have moved
+ * @image: the image
+ * @sector: where to begin, in sectors of its file; set to the first such sector
+ * @nr: set to the number of sectors, those of PIECE granules at most
+ *
+ * Context: The fill's work. Doesn't sleep.
+ * Return: false if there is no more.
+ */
+bool floop_holes_moved(struct floop_image *image, sector_t *sector,
+		       sector_t *nr)
+{
+	/* As in floop_holes_add() */
+	struct floop_hole_bits *bits =
+		rcu_dereference_protected(image->holes.bits, true);
+	unsigned long first, end;
+
+	if (!bits)
+		return false;
+	first = find_next_bit(bits->moved, bits->nr, *sector >> bits->shift);
+	if (first >= bits->nr)
+		return false;
+	end = find_next_zero_bit(bits->moved, min(first + PIECE, bits->nr),
+				 first);
+	*sector = (sector_t)first << bits->shift;
+	*nr = (sector_t)(end - first) << bits->shift;
+	return true;
+}
+
+/**
+ * floop_holes_settle() - what writes may have moved isn't in the map any more
+ * @image: the image
+ * @sector: its first sector, from floop_holes_moved()
+ * @nr: the number of sectors
+ *
+ * Context: The fill's work. Doesn't sleep.
+ */
+void floop_holes_settle(struct floop_image *image, sector_t sector, sector_t nr)
+{
+	struct floop_holes *holes = &image->holes;
+	struct floop_hole_bits *bits;
+	unsigned long first, end;
+
+	/* Pairs with smp_rmb() in floop_holes_unmoved(). */
+	smp_wmb();
+	spin_lock(&holes->lock);
+	bits = get_bits(holes);
+	granules(bits, sector, nr, &first, &end);
+	change_bits(bits->moved, first, end, false);
+	spin_unlock(&holes->lock);
 }
 
 /**
@@ -444,55 +500,6 @@ bool floop_holes_are_quiet(struct floop_image *image,
 	are = are_quiet(holes, quiet, sector, nr);
 	spin_unlock(&holes->lock);
 	return are;
-}
-
-/**
- * floop_holes_add_shared() - add shared blocks that the file system has told of
- * @image: the image
- * @quiet: from before the file system was asked
- * @sector: their first sector in the file
- * @nr: the number of sectors, not 0
- *
- * Context: Process context, in the epoch in which it was asked, with the map's
- * lock held.
- * Return: false if a write has begun since: nothing was added.
- */
-bool floop_holes_add_shared(struct floop_image *image,
-			    const struct floop_quiet *quiet, sector_t sector,
-			    sector_t nr)
-{
-	struct floop_holes *holes = &image->holes;
-	/* As in floop_holes_add() */
-	struct floop_hole_bits *bits = rcu_dereference_protected(holes->bits,
-								 true);
-	sector_t first, end;
-	bool add;
-
-	if (!bits)
-		return true;
-	first = (sector + BIT(bits->shift) - 1) >> bits->shift;
-	end = min_t(sector_t, (sector + nr) >> bits->shift, bits->nr);
-	spin_lock(&holes->lock);
-	add = are_quiet(holes, quiet, sector, nr);
-	if (add && first < end)
-		change_bits(bits->shared, first, end, true);
-	spin_unlock(&holes->lock);
-	return add;
-}
-
-/**
- * floop_holes_have_shared() - are shared blocks where the map of them says?
- * @image: the image, in an epoch
- * @sector: the first sector of its file
- * @nr: the number of sectors, not 0
- *
- * Context: Any. Doesn't sleep.
- * Return: false if somebody has written there, or is about to.
- */
-bool floop_holes_have_shared(struct floop_image *image, sector_t sector,
-			     sector_t nr)
-{
-	return have(image, true, sector, nr);
 }
 
 /**

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What is known of ranges of the image until somebody writes there: holes,
- * whose reads are answered at once, and shared blocks, whose reads are mapped
+ * What is known of ranges of the image: holes, whose reads are answered at once
+ * until somebody writes there; and where a write may have moved blocks
  * (shared.h).
  */
 #ifndef FLOOP_HOLE_H
@@ -21,15 +21,15 @@ struct floop_io;
  * @rcu: readers hold rcu_read_lock()
  * @nr: the number of granules
  * @shift: log2 of the sectors of a granule
- * @shared: a bit for each granule: its shared blocks are where the map of them
- *	has them
- * @bits: a bit for each granule: it reads as zeroes; the bits of @shared follow
+ * @moved: a bit for each granule: blocks may not be where the map of a file
+ *	that shares some has them
+ * @bits: a bit for each granule: it reads as zeroes; the bits of @moved follow
  */
 struct floop_hole_bits {
 	struct rcu_head rcu;
 	unsigned long nr;
 	unsigned int shift;
-	unsigned long *shared;
+	unsigned long *moved;
 	unsigned long bits[];
 };
 
@@ -63,6 +63,7 @@ struct floop_quiet {
  * struct floop_holes - the known holes of one image
  * @lock: held to change the bits, and what counts writes that begin
  * @bits: the bits; NULL if there is no memory for them, or the guard is off
+ * @have_moved: bits of @moved may be set
  * @begun: the number of writes through the file system that have come
  * @ended: how many of these have ended
  * @part_begun: how many have come to a part
@@ -71,6 +72,7 @@ struct floop_quiet {
 struct floop_holes {
 	spinlock_t lock; /* holds up writes that begin while a hole is added */
 	struct floop_hole_bits __rcu *bits;
+	bool have_moved;
 	unsigned long begun;
 	atomic_long_t ended;
 	unsigned long part_begun[FLOOP_PARTS];
@@ -91,14 +93,12 @@ void floop_holes_look_at_parts(struct floop_image *image,
 bool floop_holes_are_quiet(struct floop_image *image,
 			   const struct floop_quiet *quiet, sector_t sector,
 			   sector_t nr);
-bool floop_holes_add_shared(struct floop_image *image,
-			    const struct floop_quiet *quiet, sector_t sector,
-			    sector_t nr);
-bool floop_holes_have_shared(struct floop_image *image, sector_t sector,
+sector_t floop_holes_unmoved(struct floop_image *image, sector_t sector,
 			     sector_t nr);
-void floop_holes_remove_shared(struct floop_image *image, sector_t sector,
-			       sector_t nr);
-u64 floop_holes_shared_bytes(struct floop_image *image);
+bool floop_holes_moved(struct floop_image *image, sector_t *sector,
+		       sector_t *nr);
+void floop_holes_settle(struct floop_image *image, sector_t sector,
+			sector_t nr);
 void floop_holes_write_begin(struct floop_io *io);
 void floop_holes_write_end(struct floop_io *io);
 bool floop_holes_have(struct floop_image *image, sector_t sector, sector_t nr);

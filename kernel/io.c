@@ -208,7 +208,8 @@ static void end_bio(struct bio *bio)
 
 /*
  * A write through the file system has ended: tell the mapped path. A range that
- * couldn't be written is not looked up, for that would fail, too.
+ * couldn't be written is not looked up, for that would fail, too; but if the
+ * file shares blocks, some may have moved.
  */
 static void note_write(struct floop_image *image, struct bio *bio, bool failed)
 {
@@ -216,9 +217,11 @@ static void note_write(struct floop_image *image, struct bio *bio, bool failed)
 	smp_mb();
 	if (READ_ONCE(image->sync) != FLOOP_UNSYNCED)
 		WRITE_ONCE(image->sync, FLOOP_UNSYNCED);
-	if (bio_op(bio) == REQ_OP_WRITE && !failed)
+	if (bio_op(bio) == REQ_OP_WRITE &&
+	    (!failed || READ_ONCE(image->fill.shared)))
 		floop_fill_wrote(image, (image->offset >> SECTOR_SHIFT) +
-				 bio->bi_iter.bi_sector, bio_sectors(bio));
+				 bio->bi_iter.bi_sector, bio_sectors(bio),
+				 !floop_io_is_of_cgroup(bio));
 }
 
 /**

@@ -8,6 +8,7 @@
 
 #include <linux/atomic.h>
 #include <linux/bio.h>
+#include <linux/blk-cgroup.h>
 #include <linux/fs.h>
 #include <linux/llist.h>
 #include <linux/uio.h>
@@ -102,6 +103,20 @@ void floop_io_failed(struct floop_image *image, struct bio *bio,
 		     blk_status_t status);
 void floop_io_count_flush(struct bio *bio, unsigned long start);
 blk_status_t floop_io_status(int err);
+
+/**
+ * floop_io_is_of_cgroup() - may a cgroup's limits hold up this I/O?
+ * @bio: the I/O
+ *
+ * Context: Any.
+ * Return: false for the root's.
+ */
+static inline bool floop_io_is_of_cgroup(struct bio *bio)
+{
+	struct cgroup_subsys_state *css = bio_blkcg_css(bio);
+
+	return css && css != blkcg_root_css;
+}
 
 /* remap.c: the mapped path */
 int floop_remap_init(void);

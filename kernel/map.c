@@ -133,6 +133,18 @@ size_t floop_map_bytes(const struct floop_map *map)
 }
 
 /**
+ * floop_map_is_full() - is there no room for one more extent?
+ * @bytes: the memory that the map takes
+ *
+ * Context: Any.
+ * Return: true if it would be more than the bound (map_memory).
+ */
+bool floop_map_is_full(size_t bytes)
+{
+	return bytes + EXTENT_BYTES > floop_map_mib * (size_t)SZ_1M;
+}
+
+/**
  * floop_map_add() - map a range
  * @map: the map
  * @sector: its first sector in the file
@@ -156,7 +168,7 @@ int floop_map_add(struct floop_map *map, sector_t sector, sector_t nr,
 	sector_t sectors = nr;
 	int err;
 
-	if (floop_map_bytes(map) + EXTENT_BYTES > floop_map_mib * (size_t)SZ_1M)
+	if (floop_map_is_full(floop_map_bytes(map)))
 		return -ENOSPC;
 
 	rcu_read_lock();
@@ -237,6 +249,42 @@ bool floop_map_remove(struct floop_map *map, sector_t sector, sector_t nr)
 	WRITE_ONCE(map->extents, extents);
 	WRITE_ONCE(map->sectors, sectors);
 	return true;
+}
+
+/**
+ * floop_map_take_out() - unmap a range of one extent, with readers
+ * @map: the map; nobody uses floop_map_cached()
+ * @sector: the first sector of the range, in the file
+ * @nr: its length, in sectors; all of it is in the same extent. Set to how much
+ *	was unmapped: all of the extent if the map has no room for its two ends
+ *
+ * Context: Process context, with @map->lock held. Doesn't wait for memory.
+ * Return: 0 or -ENOMEM.
+ */
+int floop_map_take_out(struct floop_map *map, sector_t sector, sector_t *nr)
+{
+	MA_STATE(mas, &map->tree, sector, sector);
+	unsigned long first = sector, last = sector + *nr - 1;
+	unsigned long extents;
+	int err;
+
+	rcu_read_lock();
+	mas_walk(&mas);
+	if (mas.index < first && mas.last > last &&
+	    floop_map_is_full(floop_map_bytes(map))) {
+		first = mas.index;
+		last = mas.last;
+	}
+	extents = map->extents - 1 + (mas.index < first) + (mas.last > last);
+	rcu_read_unlock();
+	err = mtree_store_range(&map->tree, first, last, NULL,
+				GFP_NOWAIT | __GFP_NOWARN);
+	if (err)
+		return err;
+	*nr = last - first + 1;
+	WRITE_ONCE(map->extents, extents);
+	WRITE_ONCE(map->sectors, map->sectors - *nr);
+	return 0;
 }
 
 /**

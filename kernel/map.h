@@ -55,10 +55,12 @@ bool floop_map_find(struct floop_map *map, sector_t sector, sector_t *disk,
 int floop_map_add(struct floop_map *map, sector_t sector, sector_t nr,
 		  sector_t disk);
 bool floop_map_remove(struct floop_map *map, sector_t sector, sector_t nr);
+int floop_map_take_out(struct floop_map *map, sector_t sector, sector_t *nr);
 void floop_map_clear(struct floop_map *map);
 bool floop_map_gap(struct floop_map *map, sector_t *sector, sector_t limit,
 		   sector_t *end);
 size_t floop_map_bytes(const struct floop_map *map);
+bool floop_map_is_full(size_t bytes);
 
 /**
  * floop_map_cached() - look sectors up in this CPU's cached extent

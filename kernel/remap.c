@@ -42,7 +42,7 @@ static struct kmem_cache *remap_cache;
  * @flushes: its flush counts in the device's statistics; the disk below may
  *	clear the flag in the bio
  * @image: the image; the bio holds a reference of its guard
- * @read: of shared blocks, for floop_shared_read_end()
+ * @counted: for floop_shared_end(), if remap_end_counted() ends the bio
  * @start: its arrival, in jiffies; 0 if it doesn't count in the statistics
  * @bio: the bio, if @stale_work ends it
  * @stale_work: ends the bio, if that can't be done at once
@@ -57,7 +57,7 @@ struct remap {
 	bool freeze_held;
 	bool flushes;
 	struct floop_image *image;
-	int read;
+	int counted;
 	unsigned long start;
 	struct bio *bio;
 	struct work_struct stale_work;
@@ -145,6 +145,8 @@ static inline void remap_release(struct remap *remap)
 	remap_free(remap->image, remap);
 }
 
+static void remap_end_counted(struct bio *bio);
+
 static void remap_finish(struct bio *bio)
 {
 	struct remap *remap = bio->bi_private;
@@ -198,8 +200,25 @@ static void stale_work(struct work_struct *work)
 		floop_guard_doubt(remap->image);
 	memalloc_noio_restore(memflags);
 	floop_window(FLOOP_WINDOW_END);
+	/* A write of a part of a block would write the old pages back. */
+	if (remap->bio->bi_end_io == remap_end_counted)
+		floop_shared_end(remap->image, remap->counted);
 	remap_finish(remap->bio);
 	percpu_ref_put(&guard->users);
+}
+
+/* Is it to end in a work? */
+static inline bool remap_ends_later(struct remap *remap, struct bio *bio)
+{
+	if (likely(!remap_is_stale(remap, bio)) &&
+	    !floop_window_is_open(FLOOP_WINDOW_END))
+		return false;
+	/* The disk has the data: a freeze needn't wait longer. */
+	remap_freeze_put(remap);
+	remap->bio = bio;
+	INIT_WORK(&remap->stale_work, stale_work);
+	floop_lane_stale(remap->image->lanes, &remap->stale_work);
+	return true;
 }
 
 static void remap_end(struct bio *bio)
@@ -207,15 +226,8 @@ static void remap_end(struct bio *bio)
 	struct remap *remap = bio->bi_private;
 	struct floop_guard *guard = &remap->image->guard;
 
-	if (unlikely(remap_is_stale(remap, bio)) ||
-	    floop_window_is_open(FLOOP_WINDOW_END)) {
-		/* The disk has the data: a freeze needn't wait longer. */
-		remap_freeze_put(remap);
-		remap->bio = bio;
-		INIT_WORK(&remap->stale_work, stale_work);
-		floop_lane_stale(remap->image->lanes, &remap->stale_work);
+	if (remap_ends_later(remap, bio))
 		return;
-	}
 	remap_finish(bio);
 	/*
 	 * Last: without the reference the image may be gone, and with it the
@@ -224,13 +236,17 @@ static void remap_end(struct bio *bio)
 	percpu_ref_put(&guard->users);
 }
 
-/* A read of shared blocks has ended. */
-static void remap_end_shared(struct bio *bio)
+/* As remap_end(), of a file that shares blocks. */
+static void remap_end_counted(struct bio *bio)
 {
 	struct remap *remap = bio->bi_private;
+	struct floop_guard *guard = &remap->image->guard;
 
-	floop_shared_read_end(remap->image, remap->read);
-	remap_end(bio);
+	if (remap_ends_later(remap, bio))
+		return;
+	floop_shared_end(remap->image, remap->counted);
+	remap_finish(bio);
+	percpu_ref_put(&guard->users);
 }
 
 /*
@@ -389,82 +405,6 @@ static __always_inline void remap_submit(struct floop_image *image,
 	submit_bio_noacct(bio);
 }
 
-/* Out of line: the mapped path stays short. */
-static noinline enum floop_cause not_mapped(struct floop_guard *guard,
-					    enum floop_cause cause)
-{
-	percpu_ref_put(&guard->users);
-	return cause;
-}
-
-/*
- * Send a read of shared blocks to the disk; @nr of its sectors are in one
- * piece, at @disk.
- */
-static enum floop_cause remap_shared(struct floop_image *image,
-				     struct bio **bio, int read, sector_t nr,
-				     sector_t disk)
-{
-	struct remap *remap = remap_alloc(image);
-	struct bio *part = *bio;
-
-	if (!remap)
-		goto memory;
-	if (nr < bio_sectors(part)) {
-		part = may_split(part) ? remap_split(image, part, nr) : NULL;
-		if (!part)
-			goto free;
-		*bio = part;
-	}
-	if (bio_flagged(part, BIO_CHAIN)) {
-		part = remap_unchain(image, part);
-		if (!part)
-			goto free;
-		*bio = part;
-	}
-	remap->image = image;
-	remap->freeze_held = false;
-	remap->read = read;
-	floop_window(FLOOP_WINDOW_SUBMIT);
-	remap_submit(image, part, remap, disk, remap_end_shared);
-	return FLOOP_CAUSE_NONE;
-
-free:
-	remap_free(image, remap);
-memory:
-	floop_shared_read_end(image, read);
-	return not_mapped(&image->guard, FLOOP_CAUSE_MEMORY);
-}
-
-/*
- * What isn't in the map may be shared, which can be read on the disk, or a
- * hole, which needs none.
- */
-static noinline enum floop_cause not_in_map(struct floop_image *image,
-					    struct bio **rest)
-{
-	struct bio *bio = *rest;
-	sector_t sector = (image->offset >> SECTOR_SHIFT) +
-			  bio->bi_iter.bi_sector;
-	sector_t nr = bio_sectors(bio), disk;
-	enum floop_cause cause = FLOOP_CAUSE_BLOCKS;
-	int read = -ENODATA;
-
-	if (bio_op(bio) == REQ_OP_READ)
-		read = floop_shared_read_begin(image, sector, &nr, &disk);
-	if (read >= 0)
-		return remap_shared(image, rest, read, nr, disk);
-	if (!floop_holes_have(image, sector, bio_sectors(bio))) {
-		if (READ_ONCE(image->fill.shared))
-			cause = FLOOP_CAUSE_SHARED;
-	} else if (bio_op(bio) == REQ_OP_READ && floop_holes_read(image, bio)) {
-		cause = FLOOP_CAUSE_NONE;
-	} else {
-		cause = floop_fill_cause(image, sector, bio_sectors(bio));
-	}
-	return not_mapped(&image->guard, cause);
-}
-
 /*
  * Of a flush or a write with REQ_FUA: will its data be found after a crash? Not
  * if a chunk may be in the map that an fsync has yet to make durable.
@@ -483,6 +423,114 @@ static noinline bool is_durable_there(struct floop_image *image, blk_opf_t opf)
 	return true;
 }
 
+/*
+ * Send a bio to the disk. @counted is for @end_io; the other one has no use for
+ * it. Returns why that can't be done.
+ */
+static __always_inline enum floop_cause
+remap_send(struct floop_image *image, struct bio **bio, sector_t disk,
+	   bio_end_io_t *end_io, int counted)
+{
+	blk_opf_t opf = (*bio)->bi_opf;
+	/* Don't wait for memory while the guard is held: take the file path. */
+	struct remap *remap = remap_alloc(image);
+
+	if (unlikely(!remap))
+		return FLOOP_CAUSE_MEMORY;
+	remap->image = image;
+	if (end_io == remap_end_counted)
+		remap->counted = counted;
+	remap->freeze_held = op_is_write(opf) && !image->is_bdev &&
+			    bio_sectors(*bio) &&
+			    floop_rule_holds(FLOOP_RULE_FREEZE);
+	if (remap->freeze_held && !remap_freeze_get(image)) {
+		remap_free(image, remap);
+		return FLOOP_CAUSE_FROZEN;
+	}
+	if (opf & (REQ_PREFLUSH | REQ_FUA) &&
+	    !is_durable_there(image, opf)) {
+		remap_release(remap);
+		return FLOOP_CAUSE_FLUSH;
+	}
+	if (unlikely(bio_flagged(*bio, BIO_CHAIN))) {
+		struct bio *clone = remap_unchain(image, *bio);
+
+		if (!clone) {
+			remap_release(remap);
+			return FLOOP_CAUSE_MEMORY;
+		}
+		*bio = clone;
+	}
+	floop_window(FLOOP_WINDOW_SUBMIT);
+	remap_submit(image, *bio, remap, disk, end_io);
+	return FLOOP_CAUSE_NONE;
+}
+
+/* Out of line: the mapped path stays short. */
+static noinline enum floop_cause not_mapped(struct floop_guard *guard,
+					    enum floop_cause cause)
+{
+	percpu_ref_put(&guard->users);
+	return cause;
+}
+
+/*
+ * Send a bio to the disk, of a file that shares blocks. @nr of its sectors are
+ * in one piece, at @disk.
+ */
+static enum floop_cause remap_counted(struct floop_image *image,
+				      struct bio **bio, int counted,
+				      sector_t nr, sector_t disk)
+{
+	enum floop_cause cause = FLOOP_CAUSE_BLOCKS;
+	struct bio *front = *bio;
+
+	if (nr < bio_sectors(front))
+		front = may_split(front) ? remap_split(image, front, nr) : NULL;
+	if (front) {
+		*bio = front;
+		cause = remap_send(image, bio, disk, remap_end_counted,
+				   counted);
+	}
+	if (cause != FLOOP_CAUSE_NONE)
+		floop_shared_end(image, counted);
+	return cause;
+}
+
+/*
+ * What isn't in the map may be in that of a file that shares blocks, or a hole,
+ * which needs no disk.
+ */
+static noinline enum floop_cause not_in_map(struct floop_image *image,
+					    struct bio **rest)
+{
+	struct floop_guard *guard = &image->guard;
+	struct bio *bio = *rest;
+	sector_t sector = (image->offset >> SECTOR_SHIFT) +
+			  bio->bi_iter.bi_sector;
+	sector_t nr = bio_sectors(bio), disk;
+	enum floop_cause cause = FLOOP_CAUSE_BLOCKS;
+	int counted = -ENODATA;
+
+	if (image->read_only || !floop_io_is_of_cgroup(bio))
+		counted = floop_shared_begin(image, op_is_write(bio_op(bio)),
+					     sector, &nr, &disk);
+	if (counted >= 0) {
+		cause = remap_counted(image, rest, counted, nr, disk);
+		return cause == FLOOP_CAUSE_NONE ? cause :
+						   not_mapped(guard, cause);
+	}
+	if (!floop_holes_have(image, sector, bio_sectors(bio))) {
+		if (READ_ONCE(image->fill.shared))
+			cause = FLOOP_CAUSE_SHARED;
+	} else if (bio_op(bio) == REQ_OP_READ && floop_holes_read(image, bio)) {
+		cause = FLOOP_CAUSE_NONE;
+	} else {
+		cause = floop_fill_cause(image, sector, bio_sectors(bio));
+	}
+	return not_mapped(guard, cause);
+}
+
 /**
  * floop_remap() - send a bio to the disk, if it is mapped
  * @image: the image
@@ -497,7 +545,7 @@ enum floop_cause floop_remap(struct floop_image *image, struct bio **bio)
 {
 	struct floop_guard *guard = &image->guard;
 	blk_opf_t opf = (*bio)->bi_opf;
-	struct remap *remap;
+	enum floop_cause cause;
 	sector_t disk;
 
 	if (!percpu_ref_tryget_live(&guard->users))
@@ -523,35 +571,9 @@ enum floop_cause floop_remap(struct floop_image *image, struct bio **bio)
 	if (disk == FLOOP_NOWHERE)
 		return not_in_map(image, bio);
 
-	/* Don't wait for memory while the guard is held: take the file path. */
-	remap = remap_alloc(image);
-	if (unlikely(!remap))
-		return not_mapped(guard, FLOOP_CAUSE_MEMORY);
-	remap->image = image;
-	remap->freeze_held = op_is_write(opf) && !image->is_bdev &&
-			    bio_sectors(*bio) &&
-			    floop_rule_holds(FLOOP_RULE_FREEZE);
-	if (remap->freeze_held && !remap_freeze_get(image)) {
-		remap_free(image, remap);
-		return not_mapped(guard, FLOOP_CAUSE_FROZEN);
-	}
-	if (opf & (REQ_PREFLUSH | REQ_FUA) &&
-	    !is_durable_there(image, opf)) {
-		remap_release(remap);
-		return not_mapped(guard, FLOOP_CAUSE_FLUSH);
-	}
-	if (unlikely(bio_flagged(*bio, BIO_CHAIN))) {
-		struct bio *clone = remap_unchain(image, *bio);
-
-		if (!clone) {
-			remap_release(remap);
-			return not_mapped(guard, FLOOP_CAUSE_MEMORY);
-		}
-		*bio = clone;
-	}
-	floop_window(FLOOP_WINDOW_SUBMIT);
-	remap_submit(image, *bio, remap, disk, remap_end);
-	return FLOOP_CAUSE_NONE;
+	cause = remap_send(image, bio, disk, remap_end, 0);
+	return likely(cause == FLOOP_CAUSE_NONE) ? cause :
+						   not_mapped(guard, cause);
 }
 
 /**

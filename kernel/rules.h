@@ -27,8 +27,8 @@
  *	for the lease
  * @FLOOP_RULE_FLAGS: inode flags that are set later end the mapping
  * @FLOOP_RULE_HOLES: a write takes its range out of the known holes
- * @FLOOP_RULE_SHARED: a write waits for mapped reads of shared blocks, and
- *	moves no mapped block
+ * @FLOOP_RULE_SHARED: of a file that shares blocks, mapped I/O goes to no block
+ *	that a write through the file system has moved, or is moving
  */
 enum floop_rule {
 	FLOOP_RULE_LEASE,

@@ -191,7 +191,7 @@ enum floop_rw_result floop_rw(struct floop_io *io, bool wait,
 	bool is_chunk = io->flags & FLOOP_IO_AHEAD;
 	struct iov_iter iter;
 	ssize_t ret;
-	int err, side;
+	int side;
 
 	floop_rw_iter(io, &iter);
 	*iocb = (struct kiocb) {
@@ -221,15 +221,11 @@ enum floop_rw_result floop_rw(struct floop_io *io, bool wait,
 
 	if (write && !floop_ahead_enter(io))
 		return FLOOP_RW_DONE;
-	err = write ? floop_shared_write_begin(io, wait && !is_chunk) : 0;
-	if (unlikely(err)) {
+	if (write && !floop_shared_write_begin(io, wait && !is_chunk)) {
 		if (is_chunk)
 			goto end_chunk;
 		floop_ahead_leave(io);
-		if (err == -EAGAIN)
-			return FLOOP_RW_WRITER_ONLY;
-		floop_io_end(io, BLK_STS_IOERR, batch);
-		return FLOOP_RW_DONE;
+		return FLOOP_RW_WRITER_ONLY;
 	}
 
 	/* File systems expect no more; the rest follows. */

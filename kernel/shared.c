@@ -1,32 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Blocks that the image shares with other files (shared.h). As long as the
- * image has its share of a block, nobody frees it. Three things keep a read of
- * such a block right:
- *  - A block is in this map for an epoch: whoever makes or removes another
- *    share with a descriptor of ours breaks the lease. Others can only remove
- *    theirs.
- *  - A write through the file system takes its range out before it begins
+ * The map of a file that shares blocks (shared.h). xfs copies a block that is
+ * shared when it is written, and a block that nobody shares any more if the
+ * copy's blocks are there already (what is left in its CoW fork). The image has
+ * another block then, and the old one may become somebody else's. Four things
+ * keep mapped I/O to such a file right:
+ *  - Who makes or removes a share with a descriptor of ours breaks the lease.
+ *    Others can only give up theirs. So within an epoch only our own writes
+ *    through the file system move blocks.
+ *  - Such a write notes its range as moved before it begins
  *    (floop_holes_write_begin()), and doesn't call the file system before all
- *    mapped reads of shared blocks have ended that there were: the file system
- *    gives the share up when the write ends, and then the block may become
- *    somebody else's.
+ *    mapped I/O has ended there that there was. Mapped I/O counts itself first
+ *    and looks for the note then. The fill takes what is noted out of the map.
  *  - Blocks are added as holes are: only if nobody was writing there when the
  *    file system was asked, and nobody has begun since.
+ *  - Others who come to write to the file wait in open(2) while such I/O is in
+ *    flight (floop_hold_is_partial()): their writes don't wait for direct I/O.
+ *    Mapped I/O counts itself first and looks for a break then.
  *
- * xfs may copy a block that nobody shares any more, too, if the copy's blocks
- * are there already (what is left in its CoW fork). So a write through the file
- * system to blocks that are mapped, for writes, too, takes them out first, as a
- * change of ours does. That is rare: such blocks are written by the disk.
- *
- * Nor may others who write to the file find mapped I/O in flight:
- * floop_hold_is_partial() has them wait in open(2).
+ * Of an image that is written to only the root cgroup's I/O is mapped here: a
+ * throttled cgroup's would hold up the writes of others.
  */
 #include <linux/blkdev.h>
 
 #include "image.h"
 #include "io.h"
 #include "rules.h"
+
+/* Of an entry's place on the disk: other files have these blocks, too. */
+#define SHARED		BIT_ULL(60)
 
 /**
  * floop_shared_init_image() - prepare an empty map of shared blocks
@@ -40,7 +42,7 @@ int floop_shared_init_image(struct floop_image *image)
 	unsigned int part;
 
 	for (part = 0; part < FLOOP_PARTS; part++)
-		floop_sides_init(&image->shared.reads[part]);
+		floop_sides_init(&image->shared.inside[part]);
 	init_waitqueue_head(&image->shared.ended);
 	return floop_map_init(&image->shared.map);
 }
@@ -57,7 +59,7 @@ void floop_shared_exit_image(struct floop_image *image)
 }
 
 /**
- * floop_shared_clear() - forget all shared blocks
+ * floop_shared_clear() - forget all blocks
  * @image: the image, outside of an epoch
  *
  * Context: Process context, with the lock of the image's map held.
@@ -65,57 +67,143 @@ void floop_shared_exit_image(struct floop_image *image)
 void floop_shared_clear(struct floop_image *image)
 {
 	floop_map_clear(&image->shared.map);
+	WRITE_ONCE(image->shared.sectors, 0);
+}
+
+/* The extent at @sector, up to @end. Returns false if there is none. */
+static bool find(struct floop_shared *shared, sector_t sector, sector_t end,
+		 sector_t *disk, sector_t *nr)
+{
+	sector_t extent_end;
+	bool there;
+
+	rcu_read_lock();
+	there = floop_map_find(&shared->map, sector, disk, &extent_end);
+	rcu_read_unlock();
+	/*
+	 * The tree shrinks an entry in place, and may look twice at its end:
+	 * then @sector is behind it by now.
+	 */
+	if (extent_end <= sector)
+		return false;
+	*nr = min(end, extent_end) - sector;
+	return there;
 }
 
 /**
- * floop_shared_read_begin() - before a mapped read of shared blocks
- * @image: the image, in an epoch, for as long as the read takes
+ * floop_shared_remove() - take a range out
+ * @image: the image
+ * @sector: the first sector of its file
+ * @nr: the number of sectors
+ *
+ * One extent at a time: the tree frees no part of itself while others read it.
+ *
+ * Context: Process context, with the lock of the image's map held. There may be
+ * readers. Doesn't wait for memory.
+ * Return: 0 or -ENOMEM.
+ */
+int floop_shared_remove(struct floop_image *image, sector_t sector, sector_t nr)
+{
+	struct floop_shared *shared = &image->shared;
+	sector_t end = sector + nr, disk, taken;
+	int err;
+
+	for (; sector < end; sector += nr) {
+		if (!find(shared, sector, end, &disk, &nr))
+			continue;
+		taken = nr;
+		err = floop_map_take_out(&shared->map, sector, &taken);
+		if (err)
+			return err;
+		if (disk & SHARED)
+			WRITE_ONCE(shared->sectors, shared->sectors - taken);
+	}
+	return 0;
+}
+
+/**
+ * floop_shared_add() - map a range of a file that shares blocks
+ * @image: the image
+ * @sector: the first sector of its file
+ * @nr: the number of sectors
+ * @disk: the first sector on the disk
+ * @others: other files have these blocks, too
+ *
+ * Context: Process context, with the lock of the image's map held. There may be
+ * readers. Doesn't wait for memory.
+ * Return: 0, -ENOSPC or -ENOMEM.
+ */
+int floop_shared_add(struct floop_image *image, sector_t sector, sector_t nr,
+		     sector_t disk, bool others)
+{
+	struct floop_shared *shared = &image->shared;
+	sector_t there, same;
+	int err;
+
+	if (others)
+		disk |= SHARED;
+	if (find(shared, sector, sector + nr, &there, &same) &&
+	    there == disk && same == nr)
+		return 0;
+	/* Others may have given up their share. */
+	err = floop_shared_remove(image, sector, nr);
+	if (!err)
+		err = floop_map_add(&shared->map, sector, nr, disk);
+	if (!err && others)
+		WRITE_ONCE(shared->sectors, shared->sectors + nr);
+	return err;
+}
+
+/**
+ * floop_shared_begin() - before mapped I/O to a file that shares blocks
+ * @image: the image, in an epoch, for as long as the I/O takes
+ * @write: it is a write
  * @sector: the first sector of its file
  * @nr: the number of sectors; set to how many of them are in one piece
  * @disk: set to where they are on the disk
  *
  * Context: Process context. Doesn't sleep.
- * Return: what floop_shared_read_end() is told, or -ENODATA.
+ * Return: what floop_shared_end() is told, or -ENODATA.
  */
-int floop_shared_read_begin(struct floop_image *image, sector_t sector,
-			    sector_t *nr, sector_t *disk)
+int floop_shared_begin(struct floop_image *image, bool write, sector_t sector,
+		       sector_t *nr, sector_t *disk)
 {
 	unsigned int part = (sector >> FLOOP_PART_SHIFT) % FLOOP_PARTS;
 	struct floop_shared *shared = &image->shared;
-	sector_t end;
-	bool there;
-	int read;
+	sector_t part_end = ((sector >> FLOOP_PART_SHIFT) + 1) <<
+			    FLOOP_PART_SHIFT;
+	int counted;
 
 	if (!READ_ONCE(shared->map.extents))
 		return -ENODATA;
-	/* Counted first: a write that comes now waits, or we see it. */
-	read = part * 2 + floop_sides_begin(&shared->reads[part]);
-	rcu_read_lock();
-	there = floop_map_find(&shared->map, sector, disk, &end);
-	rcu_read_unlock();
-	if (there) {
-		end = min(end, ((sector >> FLOOP_PART_SHIFT) + 1) <<
-			       FLOOP_PART_SHIFT);
-		*nr = min(*nr, end - sector);
-		if (floop_holes_have_shared(image, sector, *nr))
-			return read;
+	/* First: a write, or an opener, sees it; or we see them. */
+	counted = part * 2 + floop_sides_begin(&shared->inside[part]);
+	if (READ_ONCE(image->guard.state) != FLOOP_GUARD_MAPPED)
+		goto none;
+	/* Then: what is settled now was taken out before. */
+	*nr = floop_holes_unmoved(image, sector, min(*nr, part_end - sector));
+	if (*nr && find(shared, sector, sector + *nr, disk, nr) &&
+	    !(write && *disk & SHARED)) {
+		*disk &= ~SHARED;
+		return counted;
 	}
-	floop_shared_read_end(image, read);
+none:
+	floop_shared_end(image, counted);
 	return -ENODATA;
 }
 
 /**
- * floop_shared_read_end() - after a mapped read of shared blocks
+ * floop_shared_end() - after mapped I/O to a file that shares blocks
  * @image: the image
- * @read: from floop_shared_read_begin()
+ * @counted: from floop_shared_begin()
  *
  * Context: Any, interrupts included.
  */
-void floop_shared_read_end(struct floop_image *image, int read)
+void floop_shared_end(struct floop_image *image, int counted)
 {
 	struct floop_shared *shared = &image->shared;
 
-	floop_sides_end(&shared->reads[read / 2], read & 1);
+	floop_sides_end(&shared->inside[counted / 2], counted & 1);
 	/* A waiter is seen here, or sees the end: see wait_event(). */
 	smp_mb__after_atomic();
 	/* After the barrier */
@@ -123,41 +211,36 @@ void floop_shared_read_end(struct floop_image *image, int read)
 		wake_up_all(&shared->ended);
 }
 
-/* Have the mapped reads of a part ended that there were? */
-static bool reads_end(struct floop_shared *shared, unsigned int part, bool wait)
+/**
+ * floop_shared_in_flight() - is such I/O in flight?
+ * @image: the image, its epoch broken
+ *
+ * Context: Any. None begins once this returns false.
+ * Return: true if some may be.
+ */
+bool floop_shared_in_flight(struct floop_image *image)
 {
-	struct floop_sides *reads = &shared->reads[part];
-	unsigned long look = floop_sides_look(reads);
+	unsigned int part;
 
-	if (floop_sides_have_ended(reads, look))
+	/* After the break: see floop_shared_begin(). */
+	smp_mb();
+	for (part = 0; part < FLOOP_PARTS; part++)
+		if (!floop_sides_are_empty(&image->shared.inside[part]))
+			return true;
+	return false;
+}
+
+/* Has the mapped I/O of a part ended that there was? */
+static bool has_ended(struct floop_shared *shared, unsigned int part, bool wait)
+{
+	struct floop_sides *inside = &shared->inside[part];
+	unsigned long look = floop_sides_look(inside);
+
+	if (floop_sides_have_ended(inside, look))
 		return true;
 	if (wait)
-		wait_event(shared->ended, floop_sides_have_ended(reads, look));
+		wait_event(shared->ended, floop_sides_have_ended(inside, look));
 	return wait;
-}
-
-/* Are blocks of a range mapped, for writes, too? */
-static bool is_mapped(struct floop_image *image, sector_t sector, sector_t end)
-{
-	sector_t gap = sector, gap_end;
-
-	return !floop_map_gap(&image->guard.map, &gap, end, &gap_end) ||
-	       gap != sector || gap_end != end;
-}
-
-/*
- * Take a range out of the map. The write stays counted until it ends, so
- * nothing enters there meanwhile. Returns -EIO if the page cache has pages that
- * are older than the disk's data and can't be dropped: xfs would write a part
- * of a block there, and the rest of the page with it.
- */
-static int unmap(struct floop_image *image, sector_t sector, sector_t nr,
-		 sector_t block)
-{
-	bool ready = floop_guard_change_begin(image);
-
-	floop_guard_unmap_end(image, sector, nr);
-	return ready || !((sector | nr) & (block - 1)) ? 0 : -EIO;
 }
 
 /**
@@ -166,27 +249,22 @@ static int unmap(struct floop_image *image, sector_t sector, sector_t nr,
  * @wait: it may sleep
  *
  * Context: A worker of the image. Sleeps with @wait as long as the disk takes.
- * Return: 0, or -EAGAIN if it would sleep; -EIO if it can't be written.
+ * Return: false if it would sleep.
  */
-int floop_shared_write_begin(struct floop_io *io, bool wait)
+bool floop_shared_write_begin(struct floop_io *io, bool wait)
 {
 	struct floop_image *image = io->image;
 	sector_t sector = (image->offset >> SECTOR_SHIFT) +
 			  io->bio->bi_iter.bi_sector;
-	sector_t nr = bio_sectors(io->bio), part, last, block;
+	sector_t part, last;
 
-	/* Nothing of it is mapped before this is known. */
+	/* As floop_holes_write_begin() */
 	if (likely(!READ_ONCE(image->fill.shared)) ||
 	    !floop_rule_holds(FLOOP_RULE_SHARED))
-		return 0;
-	last = floop_last_part(sector, nr);
+		return true;
+	last = floop_last_part(sector, bio_sectors(io->bio));
 	for (part = floop_first_part(sector); part <= last; part++)
-		if (!reads_end(&image->shared, part % FLOOP_PARTS, wait))
-			return -EAGAIN;
-	block = i_blocksize(file_inode(image->file)) >> SECTOR_SHIFT;
-	if (!READ_ONCE(image->guard.map.extents) ||
-	    !is_mapped(image, round_down(sector, block),
-		       round_up(sector + nr, block)))
-		return 0;
-	return wait ? unmap(image, sector, nr, block) : -EAGAIN;
+		if (!has_ended(&image->shared, part % FLOOP_PARTS, wait))
+			return false;
+	return true;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Blocks that the image shares with other files, on xfs: they are mapped for
- * reads only. A write goes through the file system, which copies the block.
+ * The map of a file on xfs that shares blocks with other files, or has shared
+ * some. What others have, too, is mapped for reads only: a write goes through
+ * the file system, which copies the block.
  */
 #ifndef FLOOP_SHARED_H
 #define FLOOP_SHARED_H
@@ -17,24 +18,31 @@ struct floop_image;
 struct floop_io;
 
 /**
- * struct floop_shared - the blocks that one image shares
- * @map: where they are; nothing is taken out in an epoch, see
- *	floop_holes_have_shared()
- * @reads: counts the mapped reads of them, by part of the file
- * @ended: waiters for such a read to end
+ * struct floop_shared - the blocks of one image that shares some
+ * @map: where they are, with a bit for those that others have, too. Ranges are
+ *	taken out in an epoch, so no CPU may use its cached extent
+ * @sectors: the number of sectors that others have, too
+ * @inside: counts the mapped I/O to them, by part of the file
+ * @ended: waiters for such I/O to end
  */
 struct floop_shared {
 	struct floop_map map;
-	struct floop_sides reads[FLOOP_PARTS];
+	sector_t sectors;
+	struct floop_sides inside[FLOOP_PARTS];
 	wait_queue_head_t ended;
 };
 
 int floop_shared_init_image(struct floop_image *image);
 void floop_shared_exit_image(struct floop_image *image);
 void floop_shared_clear(struct floop_image *image);
-int floop_shared_read_begin(struct floop_image *image, sector_t sector,
-			    sector_t *nr, sector_t *disk);
-void floop_shared_read_end(struct floop_image *image, int side);
-int floop_shared_write_begin(struct floop_io *io, bool wait);
+int floop_shared_add(struct floop_image *image, sector_t sector, sector_t nr,
+		     sector_t disk, bool others);
+int floop_shared_remove(struct floop_image *image, sector_t sector,
+			sector_t nr);
+int floop_shared_begin(struct floop_image *image, bool write, sector_t sector,
+		       sector_t *nr, sector_t *disk);
+void floop_shared_end(struct floop_image *image, int counted);
+bool floop_shared_in_flight(struct floop_image *image);
+bool floop_shared_write_begin(struct floop_io *io, bool wait);
 
 #endif /* FLOOP_SHARED_H */

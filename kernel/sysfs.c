@@ -254,8 +254,8 @@ static ssize_t show_breaker(struct floop_image *image, char *buf, ssize_t len)
 static ssize_t stat_of(struct floop_image *image, char *buf)
 {
 	const struct floop_map *map = &image->guard.map;
-	u64 shared = floop_holes_shared_bytes(image);
-	u64 sectors = READ_ONCE(map->sectors);
+	const struct floop_map *shared = &image->shared.map;
+	u64 sectors = READ_ONCE(map->sectors) + READ_ONCE(shared->sectors);
 	ssize_t len;
 
 	len = sysfs_emit(buf,
@@ -267,11 +267,10 @@ static ssize_t stat_of(struct floop_image *image, char *buf)
 			 "epochs_begun %lu\n"
 			 "epochs_broken %lu\n"
 			 "readers %u\n",
-			 (sectors << SECTOR_SHIFT) + shared, shared,
-			 READ_ONCE(map->extents) +
-			 READ_ONCE(image->shared.map.extents),
-			 floop_map_bytes(map) +
-			 floop_map_bytes(&image->shared.map),
+			 sectors << SECTOR_SHIFT,
+			 (u64)READ_ONCE(image->shared.sectors) << SECTOR_SHIFT,
+			 READ_ONCE(map->extents) + READ_ONCE(shared->extents),
+			 floop_map_bytes(map) + floop_map_bytes(shared),
 			 READ_ONCE(image->ahead.bytes),
 			 READ_ONCE(image->guard.begun),
 			 READ_ONCE(image->guard.broken),

@@ -8,7 +8,6 @@
 # modes: side-by-side
 # machines: stable-side-by-side lts-side-by-side
 # timeout: 300
-# long: yes
 . tests/lib/guard.sh
 programs loopdev devfsx other pattern
 seed

@@ -1,0 +1,52 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# shows: A cgroup that is throttled to nothing reads an image on xfs that shares
+#   blocks. Writes of others to that part of the image don't wait for the read,
+#   for it isn't mapped.
+# modes: side-by-side
+# machines: stable-side-by-side
+# timeout: 120
+. tests/lib/guard.sh
+. tests/lib/cgroups.sh
+programs loopdev pattern
+
+disk=$(the_disk 1)
+number=$(<"/sys/block/${disk#/dev/}/dev")
+modprobe xfs
+mount_cgroups
+make_groups slow
+# let_it BYTES|max - read as much in a second
+let_it() {
+	echo "$number rbps=$1" >"$CGROUPS/slow/io.max"
+}
+
+# has_begun - the cgroup has I/O of the device
+has_begun() {
+	grep -q "^$(<"/sys/block/${dev#/dev/}/dev") .*rios=[1-9]" \
+		"$CGROUPS/slow/io.stat"
+}
+
+with_helper
+begin_fs xfs
+written "$MNT/image" 8M 1
+cp --reflink=always "$MNT/image" "$MNT/clone"
+sync
+dev=$(attach "$MNT/image")
+wait_until 30 maps "$dev" $((8 << 20))
+udev_settle
+later let_it max
+let_it 10
+in_group slow dd if="$dev" of="$WORK/read" bs=64k count=1 skip=80 \
+	iflag=direct status=none &
+reader=$!
+wait_until 20 has_begun
+for second in {1..3}; do
+	writes_go_on "second $second: a write of another"
+	sleep 1
+done
+kill -0 "$reader" || fail "the read did not wait"
+let_it max
+wait "$reader" || fail "the throttled read failed"
+check "what it read" cmp -n 65536 -i 0:5M "$WORK/read" "$MNT/clone"
+detach "$dev"
+end_fs
