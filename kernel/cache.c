@@ -116,6 +116,47 @@ void floop_cache_prepare(struct floop_image *image)
 		invalidate_mapping_pages(image->file->f_mapping, 0, -1);
 }
 
+/**
+ * floop_cache_invalidate() - drop all pages
+ * @image: the image, its pages written back
+ *
+ * Context: Process context. Sleeps.
+ * Return: 0, or an errno if a page stays.
+ */
+int floop_cache_invalidate(struct floop_image *image)
+{
+	return invalidate_inode_pages2(image->file->f_mapping);
+}
+
+/**
+ * floop_cache_drop() - write back and drop all pages
+ * @image: the image
+ *
+ * Data only: our own changes zero parts of blocks in the page cache. Our own
+ * writes go on meanwhile, and may leave a dirty page between the two (xfs does
+ * parts of blocks buffered if the file shares some): so try again.
+ *
+ * Context: Process context. Sleeps.
+ * Return: false if a page stays.
+ */
+bool floop_cache_drop(struct floop_image *image)
+{
+	unsigned int tries = 0;
+	int err;
+
+	do {
+		if (!READ_ONCE(image->file->f_mapping->nrpages))
+			return true;
+		if (tries)
+			usleep_range(500, 1000);
+		err = floop_cache_write_back(image);
+		if (err)
+			return false;
+		err = floop_cache_invalidate(image);
+	} while (err == -EBUSY && ++tries < MAX_TRIES);
+	return !err;
+}
+
 /*
  * In 7.3 a reader can have pages put together to a large folio (MADV_COLLAPSE).
  * An invalidation that waits for one of them meanwhile skips it, and its
@@ -132,34 +173,6 @@ static int drop_pages(struct address_space *mapping, loff_t pos, loff_t last)
 		err = invalidate_inode_pages2_range(mapping, pos >> PAGE_SHIFT,
 						    last >> PAGE_SHIFT);
 	return err;
-}
-
-/**
- * floop_cache_invalidate() - drop all pages
- * @image: the image, its pages written back
- *
- * Context: Process context. Sleeps.
- * Return: 0, or an errno if a page stays.
- */
-int floop_cache_invalidate(struct floop_image *image)
-{
-	return drop_pages(image->file->f_mapping, 0, LLONG_MAX);
-}
-
-/**
- * floop_cache_drop() - write back and drop all pages
- * @image: the image
- *
- * Data only: our own changes zero parts of blocks in the page cache.
- *
- * Context: Process context. Sleeps.
- * Return: false if a page stays.
- */
-bool floop_cache_drop(struct floop_image *image)
-{
-	return !READ_ONCE(image->file->f_mapping->nrpages) ||
-	       (!floop_cache_write_back(image) &&
-		!floop_cache_invalidate(image));
 }
 
 /**
