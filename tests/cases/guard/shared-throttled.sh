@@ -48,5 +48,18 @@ kill -0 "$reader" || fail "the read did not wait"
 let_it max
 wait "$reader" || fail "the throttled read failed"
 check "what it read" cmp -n 65536 -i 0:5M "$WORK/read" "$MNT/clone"
+
+# What the cgroup writes is mapped for others, if not at once
+check "a write of the cgroup" \
+	in_group slow pattern write -d -n -q -b 4k -s 2 -o 1M "$dev" 64k
+wait_until 60 maps "$dev" $((8 << 20))
+check "what it wrote" pattern check -d -q -b 4k -s 2 -o 1M "$dev" 64k
+detach "$dev"
+mkimage 8M "$MNT/sparse" >/dev/null
+dev=$(attach "$MNT/sparse")
+wait_until 20 mapped "$dev"
+check "its write to a hole of an image that shares nothing" \
+	in_group slow pattern write -d -n -q -b 4k -s 2 -o 1M "$dev" 64k
+wait_until 30 maps "$dev" 65536
 detach "$dev"
 end_fs

@@ -26,12 +26,24 @@ shares() {
 	mapped "$1" && [ "$(loop_stat "$1" mapped_shared_bytes)" = "$2" ]
 }
 
+# has_looked - has xfs looked whether the file still shares blocks?
+has_looked() {
+	[ "$(calls)" -gt 0 ]
+}
+
+begin_tracing
+modprobe xfs
 with_helper
 begin_fs xfs
 later below_takes 0 0 0
 written "$MNT/image" 8M 1
 check "a clone" cp --reflink=always "$MNT/image" "$MNT/clone"
 sync
+dev=$(attach --read-only "$MNT/image")
+wait_until 30 shares "$dev" $((8 << 20))
+check "read-only: a read is mapped" reads_mapped 3
+check "read-only: what it has" pattern check -d -q -s 1 "$dev" 8M
+detach "$dev"
 dev=$(attach "$MNT/image")
 wait_until 30 shares "$dev" $((8 << 20))
 is "mapped" "$(loop_stat "$dev" mapped_bytes)" $((8 << 20))
@@ -86,12 +98,24 @@ done
 
 # Alone, all of it is mapped for writes
 rm "$MNT/clone"
-check "all of it is written" pattern write -d -q -b 64k -s 9 "$dev" 8M
 sync
 wait_until 100 shares "$dev" 0
+check "all of it is written" pattern write -d -q -b 64k -s 9 "$dev" 8M
 wait_unshared 8
 goes_mapped "when nothing is shared" "$dev"
 check "what it has" pattern check -d -q -b 64k -s 9 "$dev" 8M
+
+# When xfs has found that, the image is mapped as any other, and once
+count_calls xfs_file_fallocate
+for mapping in 0 1; do
+	echo "$mapping" >"/sys/block/${dev#/dev/}/loop/mapping"
+done
+wait_until 60 has_looked
+wait_mapped "$dev" 8
+sleep 1
+is "mapped as any other" "$(loop_stat "$dev" mapped_bytes)" $((8 << 20))
+goes_mapped "as any other" "$dev"
+check "what it has then" pattern check -d -q -b 64k -s 9 "$dev" 8M
 detach "$dev"
 rm "$MNT/image"
 
