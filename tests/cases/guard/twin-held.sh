@@ -102,7 +102,7 @@ pattern write -d -n -q -b 4k -s 8 -o 6M "$dev" 4k &
 block=$!
 dd if="$dev" of=/dev/null bs=64k count=1 iflag=direct status=none &
 reader=$!
-sleep 0.5
+sleep 2
 for io in $part $block $reader; do
 	kill -0 "$io" || fail "I/O goes on while xfs looks"
 done
