@@ -96,13 +96,15 @@ exec 9>&-
 # the device's I/O could hold up xfs, and all others behind it.
 check "a part of a block" pattern write -d -n -q -b 512 -s 9 -o 7M "$dev" 512
 begins_to_look
+# The read first: behind a write it would wait for that.
+dd if="$dev" of=/dev/null bs=64k count=1 iflag=direct status=none &
+reader=$!
+sleep 1
 pattern write -d -n -q -b 512 -s 7 -o 5M "$dev" 512 &
 part=$!
 pattern write -d -n -q -b 4k -s 8 -o 6M "$dev" 4k &
 block=$!
-dd if="$dev" of=/dev/null bs=64k count=1 iflag=direct status=none &
-reader=$!
-sleep 2
+sleep 1
 for io in $part $block $reader; do
 	kill -0 "$io" || fail "I/O goes on while xfs looks"
 done
