@@ -29,3 +29,16 @@ in_group() {
 		exec "$@"
 	)
 }
+
+# may_read GROUP BYTES|max - as much of the first disk in a second
+may_read() {
+	local disk
+	disk=$(the_disk 1)
+	echo "$(<"/sys/block/${disk#/dev/}/dev") rbps=$2" >"$CGROUPS/$1/io.max"
+}
+
+# has_read GROUP - it has, or tries to, from $dev
+has_read() {
+	grep -q "^$(<"/sys/block/${dev#/dev/}/dev") .*rios=[1-9]" \
+		"$CGROUPS/$1/io.stat"
+}

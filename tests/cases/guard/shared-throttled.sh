@@ -10,21 +10,9 @@
 . tests/lib/cgroups.sh
 programs loopdev pattern
 
-disk=$(the_disk 1)
-number=$(<"/sys/block/${disk#/dev/}/dev")
 modprobe xfs
 mount_cgroups
 make_groups slow
-# let_it BYTES|max - read as much in a second
-let_it() {
-	echo "$number rbps=$1" >"$CGROUPS/slow/io.max"
-}
-
-# has_begun - the cgroup has I/O of the device
-has_begun() {
-	grep -q "^$(<"/sys/block/${dev#/dev/}/dev") .*rios=[1-9]" \
-		"$CGROUPS/slow/io.stat"
-}
 
 with_helper
 begin_fs xfs
@@ -34,18 +22,18 @@ sync
 dev=$(attach "$MNT/image")
 wait_until 30 maps "$dev" $((8 << 20))
 udev_settle
-later let_it max
-let_it 10
+later may_read slow max
+may_read slow 10
 in_group slow dd if="$dev" of="$WORK/read" bs=64k count=1 skip=80 \
 	iflag=direct status=none &
 reader=$!
-wait_until 20 has_begun
+wait_until 20 has_read slow
 for second in {1..3}; do
 	writes_go_on "second $second: a write of another"
 	sleep 1
 done
 kill -0 "$reader" || fail "the read did not wait"
-let_it max
+may_read slow max
 wait "$reader" || fail "the throttled read failed"
 check "what it read" cmp -n 65536 -i 0:5M "$WORK/read" "$MNT/clone"
 

@@ -11,22 +11,10 @@
 . tests/lib/cgroups.sh
 programs loopdev pattern
 
-disk=$(the_disk 1)
-number=$(<"/sys/block/${disk#/dev/}/dev")
 begin_tracing
 modprobe xfs
 mount_cgroups
 make_groups slow
-# let_it BYTES|max - read as much in a second
-let_it() {
-	echo "$number rbps=$1" >"$CGROUPS/slow/io.max"
-}
-
-# has_begun - the cgroup has I/O of the device
-has_begun() {
-	grep -q "^$(<"/sys/block/${dev#/dev/}/dev") .*rios=[1-9]" \
-		"$CGROUPS/slow/io.stat"
-}
 
 begin_fs xfs
 written "$MNT/image" 8M 1
@@ -34,12 +22,12 @@ cp --reflink=always "$MNT/image" "$MNT/twin"
 dev=$(attach "$MNT/image")
 wait_until 20 reads_shared
 udev_settle
-later let_it max
-let_it 10
+later may_read slow max
+may_read slow 10
 in_group slow dd if="$dev" of="$WORK/read" bs=64k count=1 skip=16 \
 	iflag=direct status=none &
 reader=$!
-wait_until 20 has_begun
+wait_until 20 has_read slow
 rm "$MNT/twin"
 sync
 count_calls xfs_file_fallocate
@@ -52,7 +40,7 @@ for second in {1..4}; do
 done
 is "how often xfs was to look" "$(calls)" 0
 kill -0 "$reader" || fail "the read did not wait"
-let_it max
+may_read slow max
 wait "$reader" || fail "the throttled read failed"
 check "what it read" cmp -n 65536 -i 0:1M "$WORK/read" "$MNT/image"
 wait_unshared 8
