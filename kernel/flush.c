@@ -87,6 +87,7 @@ int floop_flush(struct llist_node *node)
 
 		node = node->next;
 		if ((io->flags & FLOOP_IO_WRITTEN) || !bio_has_data(io->bio)) {
+			io->flags |= FLOOP_IO_DURABLE;
 			floop_io_end(io, BLK_STS_OK, NULL);
 		} else {
 			io->flags |= FLOOP_IO_FLUSHED;

@@ -209,13 +209,19 @@ static void end_bio(struct bio *bio)
 /*
  * A write through the file system has ended: tell the mapped path. A range that
  * couldn't be written is not looked up, for that would fail, too; but if the
- * file shares blocks, some may have moved.
+ * file shares blocks, some may have moved. If a FUA write wanted an fsync, the
+ * next commit of a journal (PREFLUSH and FUA) would come here for that, and
+ * want one itself, and so would all that follow.
  */
-static void note_write(struct floop_image *image, struct bio *bio, bool failed)
+static void note_write(struct floop_image *image, struct floop_io *io,
+		       bool failed)
 {
+	struct bio *bio = io->bio;
+
 	/* Pairs with smp_mb() in floop_flush(): fsynced, or marked here. */
 	smp_mb();
-	if (READ_ONCE(image->sync) != FLOOP_UNSYNCED)
+	if ((failed || !(io->flags & FLOOP_IO_DURABLE)) &&
+	    READ_ONCE(image->sync) != FLOOP_UNSYNCED)
 		WRITE_ONCE(image->sync, FLOOP_UNSYNCED);
 	if (bio_op(bio) == REQ_OP_WRITE &&
 	    (!failed || READ_ONCE(image->fill.shared)))
@@ -244,7 +250,7 @@ void floop_io_end(struct floop_io *io, blk_status_t status,
 	if (io->flags & FLOOP_IO_FLUSH_COUNTED)
 		floop_io_count_flush(bio, io->start);
 	if (bio_op(bio) != REQ_OP_READ && bio_sectors(bio))
-		note_write(image, bio, status != BLK_STS_OK);
+		note_write(image, io, status != BLK_STS_OK);
 	/* The parts of a merged write are tried again. */
 	if (unlikely(status) && !(io->flags & FLOOP_IO_MERGED))
 		floop_io_failed(image, bio, status);

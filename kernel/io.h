@@ -45,6 +45,8 @@ struct floop_lane;
 #define FLOOP_IO_ENTERED	BIT(11)
 /* Its end has to be counted, because holes may have been looked for. */
 #define FLOOP_IO_WRITE_COUNTED	BIT(12)
+/* A FUA write that is durable: no flush has to cover it. */
+#define FLOOP_IO_DURABLE	BIT(13)
 
 /**
  * struct floop_io - one bio of a device

@@ -152,12 +152,14 @@ void floop_rw_end(struct floop_io *io, long result, struct bio_list *batch)
 		floop_worker_requeue(io);
 		return;
 	}
-	if (write && (io->bio->bi_opf & REQ_FUA) &&
-	    (!dsync_is_durable(io->image) ||
-	     io->flags & FLOOP_IO_FLUSH_AFTER)) {
-		io->flags |= FLOOP_IO_WRITTEN;
-		floop_lane_flush(io);
-		return;
+	if (write && (io->bio->bi_opf & REQ_FUA)) {
+		if (!dsync_is_durable(io->image) ||
+		    io->flags & FLOOP_IO_FLUSH_AFTER) {
+			io->flags |= FLOOP_IO_WRITTEN;
+			floop_lane_flush(io);
+			return;
+		}
+		io->flags |= FLOOP_IO_DURABLE;
 	}
 	floop_io_end(io, BLK_STS_OK, batch);
 }

@@ -3,8 +3,9 @@
 # shows: Flushes and FUA writes of a mapped device reach the disk as such,
 #   without the file system. After a write, discard or write-zeroes through the
 #   file system the next flush goes through it too, even if another flush was
-#   under way at the time of the write. I/Os through the file system are as many
-#   as those of all causes.
+#   under way at the time of the write; but not after a FUA write, which is
+#   durable by then. I/Os through the file system are as many as those of all
+#   causes.
 # modes: side-by-side
 # machines: stable-side-by-side
 # timeout: 400
@@ -60,6 +61,15 @@ for fs in $(file_systems xfs); do
 	reached "$fs: fsync after that" "F" pattern write -d -q -s 6 "$dev" 1M
 	is "$fs: of that through the file system" \
 		"$(($(by_file) - file))" 0
+
+	# A write that is durable wants no fsync
+	check "$fs: O_DSYNC into a hole" \
+		pattern write -d -a -n -q -b 64k -s 6 -o 8448k "$dev" 64k
+	file=$(by_file)
+	sync "$dev"
+	is "$fs: of the fsync after that through the file system" \
+		"$(($(by_file) - file))" 0
+	wait_mapped "$dev" 12
 
 	# A write during a flush is covered by the next one
 	below_takes 0 0 2000
