@@ -46,6 +46,7 @@
 #include "fill.h"
 #include "fs.h"
 #include "guard.h"
+#include "hole.h"
 #include "image.h"
 #include "io.h"
 #include "lane.h"
@@ -116,6 +117,7 @@ bool floop_ahead_enter(struct floop_io *io)
 			continue;
 		io->node.next = chunk->parked;
 		chunk->parked = &io->node;
+		WRITE_ONCE(ahead->waited, ahead->waited + 1);
 		spin_unlock_irq(&ahead->lock);
 		return false;
 	}
@@ -194,7 +196,8 @@ static void untake_range(struct floop_ahead *ahead, struct chunk *chunk)
 /*
  * End a range where data begins. Returns false if that is before @end: then the
  * write goes to other blocks than those of a hole. To SEEK_DATA, what is
- * allocated and not written is a hole as well.
+ * allocated and not written is a hole as well. It goes through all of that up
+ * to the next data, so it isn't asked where a hole is known.
  *
  * Data must not be in the page cache only. iomap looks for written blocks
  * first, and then for pages: what is written back and dropped in between is a
@@ -207,6 +210,8 @@ static bool find_hole(struct floop_image *image, struct floop_range *range,
 
 	if (READ_ONCE(image->file->f_mapping->nrpages))
 		return false;
+	if (floop_holes_have(image, end, range->end - end))
+		return true;
 	data = vfs_llseek(image->file, (loff_t)range->sector << SECTOR_SHIFT,
 			  SEEK_DATA);
 	if (data == -ENXIO)
@@ -378,6 +383,7 @@ static struct floop_io *make_chunk(struct floop_io *io,
 {
 	struct floop_image *image = io->image;
 	sector_t end = end_sector(io);
+	sector_t block = i_blocksize(file_inode(image->file)) >> SECTOR_SHIFT;
 	/* Its memory is whole pages, so it has no more vectors than pages. */
 	unsigned int vecs = bio_sectors(io->bio) / PAGE_SECTORS +
 			    count_zeroes(range->end - end);
@@ -400,8 +406,10 @@ static struct floop_io *make_chunk(struct floop_io *io,
 		goto untake;
 	/* Nobody else writes there from here on. */
 	*range = chunk->range;
+	/* A part of a block would wait for all direct I/O in flight. */
+	range->end = round_down(range->end, block);
 	if (chunk->epoch == READ_ONCE(image->ahead.useless) ||
-	    !find_hole(image, range, end) || range->end <= end)
+	    range->end <= end || !find_hole(image, range, end))
 		goto guard;
 	spin_lock_irq(&image->ahead.lock);
 	chunk->range.end = range->end;
@@ -442,24 +450,30 @@ struct floop_io *floop_ahead(struct floop_io *io)
 
 	if (ahead->allocate == FLOOP_ALLOCATE_OFF || !may_be_part(io))
 		return io;
+	/* It wouldn't be mapped. */
+	if (READ_ONCE(io->image->fill.full) ||
+	    READ_ONCE(ahead->useless) == READ_ONCE(io->image->guard.epoch))
+		return io;
 	/* Not in the map yet: no hole, and no sign of one. */
 	if (first_sector(io) >= ahead->last &&
 	    end_sector(io) <= ahead->last_end)
 		return io;
-	unit = floop_runs_unit(io->image, first_sector(io));
+	unit = floop_runs_unit(io->image, first_sector(io),
+			       bio_sectors(io->bio));
 	if (unit > bio_sectors(io->bio)) {
 		plan(io, unit, &range);
 		if (range.end > end_sector(io) &&
-		    floop_runs_have_room(io->image, &range))
+		    floop_runs_have_room(io->image))
 			chunk_io = make_chunk(io, &range);
 	}
 	if (chunk_io) {
-		floop_runs_note(io->image, range.end,
+		floop_runs_note(io->image, range.end, bio_sectors(io->bio),
 				range.end - end_sector(io), unit);
 		ahead->last = range.sector;
 		ahead->last_end = range.end;
 	} else {
-		floop_runs_note(io->image, end_sector(io), 0, 0);
+		floop_runs_note(io->image, end_sector(io),
+				bio_sectors(io->bio), 0, 0);
 	}
 	return chunk_io ?: io;
 }
@@ -514,10 +528,14 @@ int floop_ahead_describe(unsigned int allocate, char *buf)
 	}
 }
 
-/* An image that can never be mapped doesn't pay for it. */
+/*
+ * An image that can never be mapped doesn't pay for it. A commit of ext4's
+ * journal on another disk may come before the zeroes: after a crash the blocks
+ * would be written, and have the disk's old content.
+ */
 static bool is_of_use(struct floop_image *image)
 {
-	return !image->read_only && image->own_file &&
+	return !image->read_only && image->own_file && image->flushes &&
 	       floop_fs_is_supported(image->file);
 }
 

@@ -50,6 +50,7 @@ struct floop_range {
  * @ask: maps them; NULL for an image that can never be mapped
  * @useless: the number of an epoch in which chunks can't be mapped
  * @bytes: zeroes written
+ * @waited: writes that have waited for a chunk
  * @undurable: incremented when blocks are mapped that need an fsync
  * @durable: the value of @undurable that an fsync has covered
  */
@@ -66,6 +67,7 @@ struct floop_ahead {
 	struct floop_ask *ask;
 	unsigned long useless;
 	u64 bytes;
+	unsigned long waited;
 	unsigned long undurable;
 	unsigned long durable;
 };

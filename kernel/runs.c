@@ -5,6 +5,7 @@
  * cgroup who asks, one at a time.
  */
 #include <linux/blkdev.h>
+#include <linux/fcntl.h>
 #include <linux/fs.h>
 #include <linux/jiffies.h>
 #include <linux/math64.h>
@@ -12,6 +13,7 @@
 #include <linux/percpu.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
+#include <linux/stat.h>
 #include <linux/statfs.h>
 
 #include "ahead.h"
@@ -27,8 +29,9 @@
  */
 #define REGION_SECTORS	(SZ_256K >> SECTOR_SHIFT)
 #define LONE_WRITES	2
-/* Up to where the second write of a run allocates. */
+/* Up to where the second write of a run allocates, and the most later ones. */
 #define RUN_SECTORS	(SZ_64K >> SECTOR_SHIFT)
+#define MOST_SECTORS	(SZ_1M >> SECTOR_SHIFT)
 
 /* After that time the file system is asked again whether there is a quota. */
 #define LOOK_LASTS	HZ
@@ -39,30 +42,34 @@ unsigned int floop_leave_free = 5;
 /**
  * floop_runs_have_room() - is there room to spare for a chunk?
  * @image: the image
- * @range: what the chunk covers
  *
  * The zeroes are nobody's data, so they take neither the last of the free space
- * nor the room of an owner's quota.
+ * nor the room of an owner's quota. Nor the room of data that is yet to come:
+ * all of the image's holes have to fit.
  *
  * Context: The writer of the image. May sleep.
  * Return: false if the write should be by itself.
  */
-bool floop_runs_have_room(struct floop_image *image,
-			  const struct floop_range *range)
+bool floop_runs_have_room(struct floop_image *image)
 {
-	u64 bytes = (range->end - range->sector) << SECTOR_SHIFT;
 	struct floop_runs *runs = &image->ahead.runs;
 	struct kstatfs statfs;
-	u64 left;
+	struct kstat stat;
+	u64 left, taken;
 
 	if (time_after(jiffies, runs->looked_at + LOOK_LASTS)) {
 		runs->room = !floop_fs_has_quota(image->file);
 		runs->looked_at = jiffies;
 	}
-	if (!runs->room || vfs_statfs(&image->file->f_path, &statfs))
+	if (!runs->room || vfs_statfs(&image->file->f_path, &statfs) ||
+	    vfs_getattr_nosec(&image->file->f_path, &stat,
+			      STATX_SIZE | STATX_BLOCKS, AT_STATX_SYNC_AS_STAT))
 		return false;
 	left = div_u64(statfs.f_blocks, 100) * READ_ONCE(floop_leave_free);
-	return statfs.f_bavail > left + div_u64(bytes, statfs.f_bsize);
+	taken = stat.blocks << SECTOR_SHIFT;
+	if (taken < stat.size)
+		left += div_u64(stat.size - taken, statfs.f_bsize);
+	return statfs.f_bavail > left;
 }
 
 /* Many an image never has a hole written to: it needs no memory for runs. */
@@ -79,9 +86,10 @@ static struct floop_run *run_of(struct floop_runs *runs, sector_t sector)
 	return &runs->runs[sector / REGION_SECTORS % RUNS];
 }
 
+/* I/O that was mapped, or has waited for a chunk to be written to. */
 static u64 count_mapped(struct floop_image *image)
 {
-	u64 mapped = 0;
+	u64 mapped = READ_ONCE(image->ahead.waited);
 	int cpu;
 
 	for_each_possible_cpu(cpu)
@@ -91,30 +99,33 @@ static u64 count_mapped(struct floop_image *image)
 
 /*
  * Has a chunk been written to since? Nobody looks at what is mapped, so this
- * goes by the number of mapped I/Os, which may have gone elsewhere. Those of a
- * run have less than FLOOP_RUNS_LARGE sectors each.
+ * goes by the number of mapped I/Os, which may have gone elsewhere: there has
+ * to be one for each @nr sectors of zeroes.
  */
-static bool is_filled(struct floop_image *image, const struct floop_run *run)
+static bool is_filled(struct floop_image *image, const struct floop_run *run,
+		      unsigned int nr)
 {
-	return !run->zeroes ||
-	       count_mapped(image) - run->mapped >=
-	       DIV_ROUND_UP(run->zeroes, FLOOP_RUNS_LARGE);
+	return count_mapped(image) - run->mapped >=
+	       DIV_ROUND_UP(run->zeroes, nr);
 }
 
 /**
  * floop_runs_unit() - up to where a write to a hole allocates
  * @image: the image
  * @sector: the first sector of its file that is written
+ * @nr: the number of sectors, not 0
  *
  * A write that begins where another ended goes on with it: each chunk is twice
- * as long as the last one, if that has been filled. A lone write allocates its
+ * as long as the last one, if that has been filled by writes that aren't more
+ * than twice as long as these two. A lone write allocates its
  * own blocks only; after LONE_WRITES of them in a region the next one allocates
  * the region.
  *
  * Context: The writer of the image. Doesn't sleep.
  * Return: sectors, a power of two: up to the next multiple; 0: its own blocks.
  */
-unsigned int floop_runs_unit(struct floop_image *image, sector_t sector)
+unsigned int floop_runs_unit(struct floop_image *image, sector_t sector,
+			     unsigned int nr)
 {
 	struct floop_ahead *ahead = &image->ahead;
 	struct floop_runs *runs = &ahead->runs;
@@ -125,9 +136,9 @@ unsigned int floop_runs_unit(struct floop_image *image, sector_t sector)
 	if (!has_runs(runs))
 		return 0;
 	run = run_of(runs, sector ? sector - 1 : 0);
-	if (run->writes && run->end == sector && is_filled(image, run))
-		return clamp(run->unit * 2, RUN_SECTORS,
-			     FLOOP_ALLOCATE_MOST >> SECTOR_SHIFT);
+	if (run->writes && run->end == sector &&
+	    is_filled(image, run, 2 * max(nr, run->nr)))
+		return clamp(run->unit * 2, RUN_SECTORS, MOST_SECTORS);
 	run = run_of(runs, sector);
 	if (run->region == sector / REGION_SECTORS &&
 	    run->writes >= LONE_WRITES)
@@ -139,12 +150,13 @@ unsigned int floop_runs_unit(struct floop_image *image, sector_t sector)
  * floop_runs_note() - remember a write to a hole
  * @image: the image
  * @end: the first sector of its file behind what was written
- * @zeroes: how many sectors before that are zeroes
+ * @nr: the number of sectors of the write, not 0
+ * @zeroes: how many sectors of zeroes are behind them, up to @end
  * @unit: what floop_runs_unit() said; 0 if the write was by itself
  *
  * Context: The writer of the image. Doesn't sleep.
  */
-void floop_runs_note(struct floop_image *image, sector_t end,
+void floop_runs_note(struct floop_image *image, sector_t end, unsigned int nr,
 		     unsigned int zeroes, unsigned int unit)
 {
 	struct floop_runs *runs = &image->ahead.runs;
@@ -159,6 +171,7 @@ void floop_runs_note(struct floop_image *image, sector_t end,
 	}
 	run->end = end;
 	run->unit = unit;
+	run->nr = nr;
 	run->zeroes = zeroes;
 	if (zeroes)
 		run->mapped = count_mapped(image);

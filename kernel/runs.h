@@ -9,7 +9,6 @@
 #include <linux/types.h>
 
 struct floop_image;
-struct floop_range;
 
 /* A write of so many sectors allocates enough by itself. */
 #define FLOOP_RUNS_LARGE	(SZ_64K >> SECTOR_SHIFT)
@@ -19,14 +18,16 @@ struct floop_range;
  * @region: the region of the file that the last one was in
  * @end: where it ended
  * @unit: sectors that were allocated with it; 0: only its own
- * @zeroes: sectors of it that were zeroes
+ * @nr: how many sectors it had
+ * @zeroes: sectors of zeroes behind it
  * @writes: how many there were in the region
- * @mapped: the image's mapped I/Os when the zeroes were written
+ * @mapped: how much I/O had been mapped when the zeroes were written
  */
 struct floop_run {
 	sector_t region;
 	sector_t end;
 	unsigned int unit;
+	unsigned int nr;
 	unsigned int zeroes;
 	unsigned int writes;
 	u64 mapped;
@@ -48,10 +49,10 @@ extern unsigned int floop_leave_free;
 
 void floop_runs_init(struct floop_runs *runs);
 void floop_runs_exit(struct floop_runs *runs);
-bool floop_runs_have_room(struct floop_image *image,
-			  const struct floop_range *range);
-unsigned int floop_runs_unit(struct floop_image *image, sector_t sector);
-void floop_runs_note(struct floop_image *image, sector_t end,
+bool floop_runs_have_room(struct floop_image *image);
+unsigned int floop_runs_unit(struct floop_image *image, sector_t sector,
+			     unsigned int nr);
+void floop_runs_note(struct floop_image *image, sector_t end, unsigned int nr,
 		     unsigned int zeroes, unsigned int unit);
 
 #endif /* FLOOP_RUNS_H */

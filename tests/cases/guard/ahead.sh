@@ -11,6 +11,7 @@
 # timeout: 400
 # module: debug
 . tests/lib/guard.sh
+. tests/lib/cgroups.sh
 load_debug
 programs loopdev pattern other
 
@@ -63,7 +64,8 @@ openers() {
 	detach "$dev"
 }
 
-# A durable write is none of a chunk: this one hangs when the chunk is made. A
+# A durable write is none of a chunk, nor is one of a cgroup: this one hangs when
+# the chunk is made, which ends with the last block before it. A
 # discard of what the chunk covers comes later. It waits in the file system,
 # which ends all direct I/O before it takes blocks away. Who opens the image in
 # that pause waits for the zeroes, too.
@@ -73,7 +75,8 @@ in_flight() {
 	wait_until 20 reads_hole 0 4096
 	file=$(ios "$dev" file)
 	dmsetup suspend --noflush --nolockfs below
-	pattern write -d -a -n -q -b 4k -s 4 -o 3120k "$dev" 4k &
+	in_group other pattern write -d -a -n -q -b 512 -s 4 -o $(((3120 << 10) + 512)) \
+		"$dev" 512 &
 	first=$!
 	wait_until 20 more_ios "$dev" file "$file"
 	sleep 0.3
@@ -93,8 +96,8 @@ in_flight() {
 	wait $opener || fail "$fs: an open to write failed"
 	is "$fs: zeroes beside a write" "$(loop_stat "$dev" zeroed_bytes)" \
 		$((16 * 1024))
-	check "$fs: the durable write" pattern check -d -q -b 4k -s 4 \
-		-o 3120k "$dev" 4k
+	check "$fs: the durable write" pattern check -d -q -b 512 -s 4 \
+		-o $(((3120 << 10) + 512)) "$dev" 512
 	check "$fs: the write beside it" pattern check -d -q -b 4k -s 5 \
 		-o 3100k "$dev" 4k
 	detach "$dev"
@@ -209,6 +212,8 @@ unmappable() {
 	rm "$MNT/clone"
 }
 
+mount_cgroups
+make_groups other
 for fs in ext4 xfs; do
 	begin_fs "$fs"
 	later dmsetup resume below
@@ -222,5 +227,6 @@ for fs in ext4 xfs; do
 	end_fs
 done
 mount_at /dev/mapper/below "$MNT"
+without_helper
 unmappable
 end_fs

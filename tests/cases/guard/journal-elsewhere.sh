@@ -3,7 +3,7 @@
 # shows: On ext4 with its journal on another disk, a flush that goes through the
 #   file system reaches the disk of the data, mapped writes included. 6.12's
 #   ext4_sync_file() flushes the journal's disk only, while the change that it
-#   waits for isn't being committed yet.
+#   waits for isn't being committed yet. Nothing is allocated ahead there.
 # modes: side-by-side
 # machines: stable-side-by-side lts-side-by-side
 # disks: nvme:1G nvme:3G
@@ -42,5 +42,10 @@ for ((hole = 4; hole < 7; hole++)); do
 	echo "ok: the data's disk was flushed"
 	wait_until 20 mapped "$dev"
 done
+# A commit may come before the zeroes
+allocate "$dev" 64k
+check "a write into a hole" pattern write -d -n -q -b 4k -s 4 -o 5632k "$dev" \
+	4k
+is "zeroes behind it" "$(loop_stat "$dev" zeroed_bytes)" 0
 detach "$dev"
 unmount "$MNT"

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # shows: Allocating ahead takes no room that others need. As much stays free as
-#   leave_free says, however fast holes are written. Where a quota is enforced,
+#   leave_free says, however fast holes are written, and of an image whose holes
+#   don't fit, nothing is allocated ahead. Where a quota is enforced,
 #   the owner has it for data only. A write here and there isn't taken for a run
 #   by auto. There is no chunk while a page of the image may be the only place
 #   of its data.
@@ -29,23 +30,32 @@ scattered() {
 		pattern check -d -q -b 4k -k 64k -s 5 "$dev" "$1"
 }
 
+# leave MEGABYTES - more than what is to stay free
+leave() {
+	rm -f "$MNT/filler"
+	fallocate -l $(($(megabytes_free) - mark - $1))M "$MNT/filler"
+}
+
 free_space() {
-	local mark least=30
-	what="$fs: free space"
+	local mark
 	mark=$(($(stat -f -c '%b * %S' "$MNT") / 20 >> 20))
-	sparse 64k 200M
-	fallocate -l $(($(megabytes_free) - mark - least))M "$MNT/filler"
-	# All of the 200 MiB, if nothing kept them from it
-	scattered 200M
-	echo "$what: $(megabytes_free) MiB, of which $mark are to stay"
-	[ "$(loop_stat "$dev" zeroed_bytes)" -gt $((4 << 20)) ] ||
-		fail "$what: nothing was allocated ahead"
-	# The data takes room, too.
-	[ "$(megabytes_free)" -ge $((mark - 200 / 16 - 2)) ] ||
-		fail "$what: $(megabytes_free) MiB are left of $mark"
-	check "$what: another file" fallocate -l $((mark / 2))M "$MNT/other"
+	what="$fs: holes that don't fit"
+	sparse 64k 26M
+	leave 18
+	scattered 8M
+	is "$what: zeroes" "$(loop_stat "$dev" zeroed_bytes)" 0
 	detach "$dev"
-	rm "$MNT"/{filler,other}
+
+	what="$fs: free space"
+	sparse 64k 26M
+	leave 36
+	scattered 26M
+	[ "$(loop_stat "$dev" zeroed_bytes)" -gt $((16 << 20)) ] ||
+		fail "$what: $(loop_stat "$dev" zeroed_bytes) zeroes"
+	[ "$(megabytes_free)" -ge "$mark" ] ||
+		fail "$what: $(megabytes_free) MiB are left of $mark"
+	detach "$dev"
+	rm "$MNT/filler"
 }
 
 quota() {
@@ -91,6 +101,7 @@ settled() {
 cached() {
 	local writer before
 	what="$fs: a page"
+	without_helper
 	rm -f "$MNT/image"
 	pattern write -q -b 4k -s 1 "$MNT/image" 4k
 	truncate -s 8M "$MNT/image"
