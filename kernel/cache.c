@@ -129,12 +129,30 @@ int floop_cache_invalidate(struct floop_image *image)
 }
 
 /**
- * floop_cache_drop() - write back and drop all pages
+ * floop_cache_try_drop() - write back all pages, and drop them
  * @image: the image
  *
- * Data only: our own changes zero parts of blocks in the page cache. Our own
- * writes go on meanwhile, and may leave a dirty page between the two (xfs does
- * parts of blocks buffered if the file shares some): so try again.
+ * Data only: our own changes zero parts of blocks in the page cache.
+ *
+ * Context: Process context. Sleeps.
+ * Return: 0; -EBUSY if a page was dirty again by then; or another errno.
+ */
+int floop_cache_try_drop(struct floop_image *image)
+{
+	int err = 0;
+
+	if (READ_ONCE(image->file->f_mapping->nrpages))
+		err = floop_cache_write_back(image) ?:
+		      floop_cache_invalidate(image);
+	return err;
+}
+
+/**
+ * floop_cache_drop() - drop all pages, even if it takes several tries
+ * @image: the image
+ *
+ * Our own writes go on meanwhile, and may leave a dirty page (xfs does parts of
+ * blocks buffered if the file shares some).
  *
  * Context: Process context. Sleeps.
  * Return: false if a page stays.
@@ -142,18 +160,12 @@ int floop_cache_invalidate(struct floop_image *image)
 bool floop_cache_drop(struct floop_image *image)
 {
 	unsigned int tries = 0;
-	int err;
+	int err = floop_cache_try_drop(image);
 
-	do {
-		if (!READ_ONCE(image->file->f_mapping->nrpages))
-			return true;
-		if (tries)
-			usleep_range(500, 1000);
-		err = floop_cache_write_back(image);
-		if (err)
-			return false;
-		err = floop_cache_invalidate(image);
-	} while (err == -EBUSY && ++tries < MAX_TRIES);
+	while (err == -EBUSY && ++tries < MAX_TRIES) {
+		usleep_range(500, 1000);
+		err = floop_cache_try_drop(image);
+	}
 	return !err;
 }
 

@@ -31,7 +31,7 @@
 
 #define MIN_CHUNK_SHIFT	13U	/* 4 MiB */
 #define MAX_CHUNKS		BIT(18)
-#define BATCH			512
+#define BATCH			1024
 /* How many extents the helper lists at a time. */
 #define LISTED			256
 /* Questions after which it is worth to start the helper. */
@@ -498,11 +498,25 @@ static bool is_list_due(struct batch *batch)
 		return batch->probed;
 	/* If bmap() answers, the file shares nothing, and isn't realtime. */
 	return batch->answered && !fill->unlisted &&
-	       batch->look.looks >= MANY_LOOKS;
+	       (fill->listed || batch->look.looks >= MANY_LOOKS);
 }
 
 /*
- * Look up data in a list, from @sector to @end. Returns false as look_up_gap().
+ * A list has no data from @sector to @end. If nobody was writing and no page
+ * was cached, there is none.
+ */
+static void note_empty(struct batch *batch, struct floop_todo *todo,
+		       sector_t sector, sector_t end, enum floop_kind kind,
+		       bool quiet, unsigned long begun)
+{
+	if (sector >= end)
+		return;
+	add_hole(batch, sector, end, quiet, begun);
+	note_kind(batch, todo, sector, end, kind);
+}
+
+/*
+ * Look up all from @sector to @end in a list. Returns false as look_up_gap().
  */
 static bool look_up_listed(struct batch *batch, struct floop_todo *todo,
 			   sector_t *sector, sector_t end)
@@ -510,10 +524,14 @@ static bool look_up_listed(struct batch *batch, struct floop_todo *todo,
 	struct floop_fill *fill = &batch->image->fill;
 	struct inode *inode = file_inode(batch->image->file);
 	u64 mask = i_blocksize(inode) - 1;
+	sector_t begin_at = *sector;
+	unsigned long begun;
+	bool quiet;
 	int i, nr;
 
 	fill->asked = true;
 	batch->careful |= READ_ONCE(fill->shared);
+	quiet = floop_holes_look(batch->image, &begun);
 	nr = floop_look_list(&batch->look, *sector, end, batch->listed, LISTED);
 	if (batch->look.err)
 		return false;
@@ -524,6 +542,7 @@ static bool look_up_listed(struct batch *batch, struct floop_todo *todo,
 			*sector = min(end, next_start(todo, *sector));
 		return true;
 	}
+	fill->listed = true;
 	fill->relist = RELIST_FIRST;
 	for (i = 0; i < nr; i++) {
 		struct fiemap_extent *extent = &batch->listed[i];
@@ -538,12 +557,22 @@ static bool look_up_listed(struct batch *batch, struct floop_todo *todo,
 
 		if (stop <= begin)
 			continue;
+		note_empty(batch, todo, *sector, begin >> SECTOR_SHIFT,
+			   FLOOP_KIND_HOLE, quiet, begun);
+		*sector = begin >> SECTOR_SHIFT;
 		/* It can't be: bmap() has answered. */
 		if (shared && !READ_ONCE(fill->shared)) {
 			fill->unlisted = true;
 			return true;
 		}
-		fill->still_shares |= shared;
+		if (shared && !fill->still_shares) {
+			fill->still_shares = true;
+			WRITE_ONCE(fill->unshare_at,
+				   jiffies + fill->unshare_wait);
+		}
+		if (flags == FIEMAP_EXTENT_UNWRITTEN)
+			note_empty(batch, todo, *sector, stop >> SECTOR_SHIFT,
+				   FLOOP_KIND_UNWRITTEN, quiet, begun);
 		if (!flags && extent->fe_physical &&
 		    !((pos | size | extent->fe_physical) & mask) &&
 		    !batch_add(batch, begin >> SECTOR_SHIFT,
@@ -553,8 +582,14 @@ static bool look_up_listed(struct batch *batch, struct floop_todo *todo,
 			return false;
 		*sector = stop >> SECTOR_SHIFT;
 	}
-	if (nr < LISTED)
+	/* Whatever the helper's memory says: get on. */
+	if (nr == LISTED && *sector == begin_at)
+		fill->unlisted = true;
+	if (nr < LISTED) {
+		note_empty(batch, todo, *sector, end, FLOOP_KIND_HOLE, quiet,
+			   begun);
 		*sector = end;
+	}
 	return true;
 }
 
@@ -575,6 +610,11 @@ static bool look_up_gap(struct batch *batch, struct floop_todo *todo,
 
 		if (is_over(batch, *sector))
 			return false;
+		if (is_list_due(batch)) {
+			if (!look_up_listed(batch, todo, sector, end))
+				return false;
+			continue;
+		}
 		if (*sector >= hole) {
 			if (!next_data(batch, *sector, &data) ||
 			    !look_at_empty(batch, todo, sector, min(data, end)))
@@ -583,11 +623,6 @@ static bool look_up_gap(struct batch *batch, struct floop_todo *todo,
 			if (*sector < end && !next_hole(batch, *sector, &hole))
 				return false;
 			hole = min(hole, end);
-			continue;
-		}
-		if (is_list_due(batch)) {
-			if (!look_up_listed(batch, todo, sector, hole))
-				return false;
 			continue;
 		}
 		nr = floop_look_extent(&batch->look, block,
@@ -638,44 +673,78 @@ static void mark_chunks(struct floop_todo *todo, sector_t sector, sector_t nr)
 }
 
 /*
- * Look up the chunks from @chunk on that are marked. Returns false if something
- * is left for the next batch; those chunks are marked again. After an error the
- * next batch begins behind it.
+ * Look up from @sector to @limit. Returns false if something is left for the
+ * next batch. It goes on where this one has no more room, or it might never get
+ * on; what is behind that chunk is marked again. After an error it begins
+ * behind it.
  */
+static bool look_up(struct batch *batch, struct floop_todo *todo,
+		    sector_t sector, sector_t limit)
+{
+	struct floop_image *image = batch->image;
+	struct floop_guard *guard = &image->guard;
+	sector_t end;
+
+	while (floop_map_gap(&guard->map, &sector, limit, &end)) {
+		if (look_up_gap(batch, todo, &sector, end))
+			continue;
+		if (batch->look.left)
+			return false;
+		end_chunks(batch, todo, sector);
+		mutex_lock(&guard->map.lock);
+		if (batch->look.err) {
+			WRITE_ONCE(image->fill.near, next_start(todo, sector));
+		} else if (floop_guard_in_epoch(guard, batch->epoch)) {
+			/* Its bit is clear: a write since has it set again. */
+			image->fill.rest = sector;
+			sector = next_start(todo, sector);
+		}
+		if (sector < limit)
+			mark_chunks(todo, sector, limit - sector);
+		mutex_unlock(&guard->map.lock);
+		return false;
+	}
+	end_chunks(batch, todo, FLOOP_NOWHERE);
+	return true;
+}
+
+/* Look up the chunks from @chunk on that are marked. Returns as look_up(). */
 static bool look_up_chunks(struct batch *batch, struct floop_todo *todo,
 			   unsigned long chunk)
 {
-	struct floop_image *image = batch->image;
 	unsigned int shift = todo->shift;
 	unsigned long last = find_next_zero_bit(todo->bits, todo->chunks,
 						chunk);
 	sector_t sector = (sector_t)chunk << shift;
-	sector_t limit = min((sector_t)last << shift, file_sectors(image));
-	sector_t end;
+	sector_t limit = min((sector_t)last << shift,
+			     file_sectors(batch->image));
 
 	/*
-	 * The next batch goes through all gaps of its first chunk again. Ending
-	 * before the second one, batches might never get there.
+	 * After an error the next batch goes through all gaps of its first
+	 * chunk again. Ending before the second one, batches might never get
+	 * there.
 	 */
 	batch->least = (sector_t)(chunk + 1) << shift;
 	for (; chunk < last; chunk++)
 		clear_bit(chunk, todo->bits);
 	/* Before the lookup: a later write marks the chunk again. */
 	smp_mb__after_atomic();
-	while (floop_map_gap(&image->guard.map, &sector, limit, &end)) {
-		if (!look_up_gap(batch, todo, &sector, end)) {
-			if (batch->look.left)
-				return false;
-			if (batch->look.err)
-				WRITE_ONCE(image->fill.near,
-					   next_start(todo, sector));
-			mark_chunks(todo, sector, limit - sector);
-			end_chunks(batch, todo, sector);
-			return false;
-		}
-	}
-	end_chunks(batch, todo, FLOOP_NOWHERE);
-	return true;
+	return look_up(batch, todo, sector, limit);
+}
+
+/* Look up the rest of the chunk where the last batch had no more room. */
+static bool look_up_rest(struct batch *batch, struct floop_todo *todo)
+{
+	sector_t sector = batch->image->fill.rest;
+	sector_t limit = min(next_start(todo, sector),
+			     file_sectors(batch->image));
+
+	batch->image->fill.rest = FLOOP_NOWHERE;
+	batch->least = next_start(todo, sector);
+	/* What the first part is without data isn't known any more. */
+	batch->chunk = sector >> todo->shift;
+	batch->kinds = FLOOP_KIND_BOTH;
+	return look_up(batch, todo, sector, limit);
 }
 
 /* Find the next chunk to look up, beginning at the last miss. */
@@ -688,6 +757,12 @@ static unsigned long next_chunk(struct floop_fill *fill,
 	if (chunk >= todo->chunks)
 		chunk = find_first_bit(todo->bits, todo->chunks);
 	return chunk;
+}
+
+static bool is_done(struct floop_fill *fill, struct floop_todo *todo)
+{
+	return fill->rest == FLOOP_NOWHERE &&
+	       next_chunk(fill, todo) >= todo->chunks;
 }
 
 /* The two maps have one bound. */
@@ -845,6 +920,8 @@ static int look_up_batch(struct batch *batch, struct floop_todo *todo)
 	unsigned long chunk;
 	bool more = true;
 
+	if (fill->rest != FLOOP_NOWHERE)
+		more = look_up_rest(batch, todo);
 	while (more && batch->look.looks < max_looks()) {
 		chunk = next_chunk(fill, todo);
 		if (chunk >= todo->chunks)
@@ -867,15 +944,14 @@ static void look_again(struct floop_image *image, struct floop_todo *todo)
 	unsigned long begun;
 
 	if (READ_ONCE(fill->shared) && fill->unlisted &&
-	    floop_helper_is_set() && next_chunk(fill, todo) >= todo->chunks) {
+	    floop_helper_is_set() && is_done(fill, todo)) {
 		fill->unlisted = false;
 		fill->relist = min_t(unsigned long, fill->relist * 2,
 				     RELIST_LAST);
 		bitmap_fill(todo->bits, todo->chunks);
 		return;
 	}
-	if (fill->unsure >= fill->unsure_end ||
-	    next_chunk(fill, todo) < todo->chunks)
+	if (fill->unsure >= fill->unsure_end || !is_done(fill, todo))
 		return;
 	fill->again = min_t(unsigned long, fill->again * 2, UNSURE_LAST);
 	if (!floop_holes_look(image, &begun))
@@ -904,7 +980,7 @@ static void schedule_next(struct floop_image *image, struct floop_todo *todo,
 	else
 		fill->backoff = clamp_t(unsigned long, fill->backoff * 2,
 					BACKOFF_FIRST, BACKOFF_LAST);
-	if (err || next_chunk(fill, todo) < todo->chunks) {
+	if (err || !is_done(fill, todo)) {
 		fill->busy_wait = !busy ? 0 :
 				  clamp_t(unsigned long, fill->busy_wait * 2,
 					  WROTE_LINGERS, BUSY_LAST);
@@ -948,10 +1024,12 @@ static void fill_work(struct floop_ask *ask)
 
 	WRITE_ONCE(fill->late, false);
 	memflags = memalloc_noio_save();
-	if (is_unshare_due(image) && fill->still_shares)
-		look_up_again(image, todo);
-	else if (is_unshare_due(image) && unshare(image, todo))
+	if (is_unshare_due(image) && fill->still_shares) {
+		if (is_done(fill, todo))
+			look_up_again(image, todo);
+	} else if (is_unshare_due(image) && unshare(image, todo)) {
 		goto restore;
+	}
 	if (!floop_guard_in_epoch(&image->guard, epoch))
 		goto restore;
 	WRITE_ONCE(fill->maybe_shared, false);
@@ -996,6 +1074,30 @@ restore:
 	memalloc_noio_restore(memflags);
 }
 
+/* Map blocks that are contiguous. Returns false if that can't be done now. */
+static bool map_now(struct floop_image *image, unsigned long epoch,
+		    sector_t block, sector_t nr, sector_t disk)
+{
+	unsigned int shift = file_inode(image->file)->i_blkbits - SECTOR_SHIFT;
+	struct floop_guard *guard = &image->guard;
+	int err = -ESTALE;
+
+	if (!floop_calls_wait(image, floop_calls_look(image)))
+		return false;
+	mutex_lock(&guard->map.lock);
+	/* Pages would be older than the disk: the fill drops them. */
+	if (floop_guard_in_epoch(guard, epoch) &&
+	    !READ_ONCE(image->file->f_mapping->nrpages)) {
+		WRITE_ONCE(image->ahead.undurable, image->ahead.undurable + 1);
+		/* Before the blocks can be found (remap.c). */
+		smp_wmb();
+		err = map_range(image, block << shift, nr << shift,
+				disk << shift);
+	}
+	mutex_unlock(&guard->map.lock);
+	return !err;
+}
+
 /**
  * floop_fill_now() - map a range that was written just now
  * @ask: the work that calls this
@@ -1019,35 +1121,28 @@ int floop_fill_now(struct floop_ask *ask, sector_t sector, sector_t nr,
 	unsigned int shift = inode->i_blkbits - SECTOR_SHIFT;
 	sector_t block = sector >> shift, end = (sector + nr) >> shift, disk;
 	struct floop_look look = { .ask = ask, .extent = nr >> shift };
-	struct floop_guard *guard = &image->guard;
-	sector_t found;
-	int err = 0;
+	sector_t found, run = 0, run_disk = 0;
 
-	for (; block < end && !err; block += found) {
+	/* One at a time on ext4 of 6.12, but one in the map. */
+	for (; block < end; block += found) {
 		found = floop_look_extent(&look, block, end - block, &disk);
 		if (look.left)
 			return -ECANCELED;
 		if (!found)
-			return !look.err && floop_guard_in_epoch(guard, epoch) ?
-				-ENODATA : 0;
-		if (!floop_calls_wait(image, floop_calls_look(image)))
-			return 0;
-		mutex_lock(&guard->map.lock);
-		/* Pages would be older than the disk: the fill drops them. */
-		if (!floop_guard_in_epoch(guard, epoch) ||
-		    READ_ONCE(image->file->f_mapping->nrpages))
-			err = -ESTALE;
-		if (!err) {
-			WRITE_ONCE(image->ahead.undurable,
-				   image->ahead.undurable + 1);
-			/* Before the blocks can be found (remap.c). */
-			smp_wmb();
-			err = map_range(image, block << shift, found << shift,
-					disk << shift);
+			break;
+		if (run && disk != run_disk + run) {
+			if (!map_now(image, epoch, block - run, run, run_disk))
+				return 0;
+			run = 0;
 		}
-		mutex_unlock(&guard->map.lock);
+		if (!run)
+			run_disk = disk;
+		run += found;
 	}
-	return 0;
+	if (run && !map_now(image, epoch, block - run, run, run_disk))
+		return 0;
+	return block < end && !look.err &&
+	       floop_guard_in_epoch(&image->guard, epoch) ? -ENODATA : 0;
 }
 
 /**
@@ -1083,9 +1178,11 @@ int floop_fill_start(struct floop_image *image)
 	todo->unwritten = todo->hole + BITS_TO_LONGS(chunks);
 	bitmap_fill(todo->bits, chunks);
 	fill->near = 0;
+	fill->rest = FLOOP_NOWHERE;
 	fill->full = false;
 	fill->shared = false;
 	fill->still_shares = false;
+	fill->listed = false;
 	fill->unlisted = false;
 	fill->late = false;
 	fill->maybe_shared = false;
@@ -1380,9 +1477,10 @@ void floop_fill_wrote(struct floop_image *image, sector_t sector, sector_t nr,
 		/* Before the look at the work, which clears that first. */
 		smp_mb();
 		delay = max(WROTE_LINGERS, READ_ONCE(fill->backoff));
-		if (!soon && READ_ONCE(fill->shared))
+		soon |= !READ_ONCE(fill->shared);
+		if (!soon)
 			delay = BUSY_LAST;
-		if (READ_ONCE(fill->late) && xchg(&fill->late, false))
+		if (soon && READ_ONCE(fill->late) && xchg(&fill->late, false))
 			floop_ask_hasten(todo->ask, delay);
 		else if (!delayed_work_pending(&todo->ask->work))
 			floop_ask_queue(todo->ask, delay);

@@ -39,11 +39,14 @@ struct floop_todo {
  * struct floop_fill - the fill of one image
  * @todo: the chunks of the file, as large as it was when the guard was started
  * @near: the sector that was missed last
+ * @rest: where the last batch had no more room; all before it in its chunk is
+ *	looked up; or %FLOOP_NOWHERE
  * @full: the map has reached its bound (map_memory)
  * @shared: xfs tells of no block of the file but in a list, because it shares
  *	some with another file, or has shared some; set in an epoch only
  * @still_shares: a block that it shares has been listed, since all was looked
  *	up again
+ * @listed: a list has been had, so the next one is asked for soon
  * @unlisted: no list is to be had
  * @asked: one was asked for
  * @late: the work is queued for nothing urgent
@@ -65,15 +68,17 @@ struct floop_todo {
  * @unsure_end: the end of the last such range; 0: there is none
  * @again: the delay before these are looked for
  *
- * From @unshare_wait on, all but @unsharing, @backoff and @wrote are for the
- * fill's work only.
+ * @rest, and from @unshare_wait on all but @unsharing, @backoff and @wrote, are
+ * for the fill's work only.
  */
 struct floop_fill {
 	struct floop_todo __rcu *todo;
 	sector_t near;
+	sector_t rest;
 	bool full;
 	bool shared;
 	bool still_shares;
+	bool listed;
 	bool unlisted;
 	bool asked;
 	bool late;

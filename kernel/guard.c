@@ -238,11 +238,11 @@ static enum floop_unmapped prepare_epoch(struct floop_image *image)
 	if (floop_fs_is_required(image))
 		return FLOOP_UNMAPPED_FILE;
 	/* The mapped path is no worse for that (shared.h): with a helper. */
-	if (floop_fs_claims_more(image) &&
-	    !(guard->exchanges && floop_helper_is_set())) {
+	if (floop_fs_claims_more(image)) {
 		if (guard->exchanges)
 			floop_fill_unshare(image);
-		return FLOOP_UNMAPPED_FILE;
+		if (!guard->exchanges || !floop_helper_is_set())
+			return FLOOP_UNMAPPED_FILE;
 	}
 	floop_cache_write_pieces(image);
 	if (!READ_ONCE(guard->wanted))
@@ -436,7 +436,8 @@ static void pages_work(struct work_struct *work)
 						 guard.pages_work);
 	unsigned int memflags = memalloc_noio_save();
 
-	floop_cache_drop(image);
+	/* What is dirty again will be looked for again. */
+	floop_cache_try_drop(image);
 	WRITE_ONCE(image->guard.dropped_at, jiffies);
 	memalloc_noio_restore(memflags);
 }

@@ -14,6 +14,7 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/capability.h>
 #include <linux/fiemap.h>
 #include <linux/highmem.h>
 #include <linux/list.h>
@@ -30,8 +31,11 @@
 #include "helper.h"
 #include "names.h"
 
-/* One can be stuck in a file system; the others go on. */
-#define HELPERS		4
+/*
+ * Each can be stuck in a file system, where an image's owner holds a lock. The
+ * others go on. One more is started only if there is none for a question.
+ */
+#define HELPERS		64
 /* A helper that isn't asked for so long ends. */
 #define IDLE		HZ
 /* How long a question waits for a helper. */
@@ -97,6 +101,9 @@ static int set_path(const char *val, const struct kernel_param *kp)
 {
 	size_t length = strcspn(val, "\n");
 
+	/* It is run as root in the initial namespaces. */
+	if (!capable(CAP_SYS_MODULE))
+		return -EPERM;
 	if (length >= sizeof(helpers.path) || (length && *val != '/'))
 		return -EINVAL;
 	spin_lock(&helpers.lock);
@@ -209,9 +216,13 @@ static void helper_work(struct work_struct *work)
 	helper->pid = NULL;
 	helper->busy = false;
 	helpers.running--;
-	if (!helper->served && !helpers.idle && !helpers.serving &&
-	    !list_empty(&helpers.questions)) {
-		fail_all(-ENXIO);
+	if (!helper->served && !list_empty(&helpers.questions)) {
+		/* Nor would the next one serve. */
+		helpers.broken = true;
+		helpers.broken_until = jiffies + BROKEN;
+		/* Is there nobody else who will? */
+		if (helpers.running == helpers.serving)
+			fail_all(-ENXIO);
 		pr_info_once("%s: %d; images that share blocks aren't mapped\n",
 			     path, status);
 	}

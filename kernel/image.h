@@ -231,6 +231,7 @@ bool floop_cache_is_written(struct floop_image *image);
 void floop_cache_write_soon(struct floop_image *image);
 void floop_cache_prepare(struct floop_image *image);
 int floop_cache_invalidate(struct floop_image *image);
+int floop_cache_try_drop(struct floop_image *image);
 bool floop_cache_drop(struct floop_image *image);
 void floop_cache_drop_range(struct floop_image *image, loff_t pos, size_t size);
 void floop_cache_restrict(struct floop_image *image);

@@ -8,6 +8,7 @@
  */
 #include <linux/blkdev.h>
 #include <linux/fs.h>
+#include <linux/ioprio.h>
 #include <linux/mempool.h>
 #include <linux/percpu.h>
 #include <linux/sched/mm.h>
@@ -498,6 +499,21 @@ static enum floop_cause remap_counted(struct floop_image *image,
 }
 
 /*
+ * May it take longer than the disk does? A cgroup may be throttled, and the
+ * disk's scheduler may serve the idle class when there is nothing else, after
+ * seconds.
+ */
+static bool may_be_slow(struct bio *bio)
+{
+	int class = IOPRIO_PRIO_CLASS(bio->bi_ioprio);
+
+	/* As the disk takes it, see blk_mq_submit_bio(). */
+	if (class == IOPRIO_CLASS_NONE)
+		class = IOPRIO_PRIO_CLASS(get_current_ioprio());
+	return class == IOPRIO_CLASS_IDLE || floop_io_is_of_cgroup(bio);
+}
+
+/*
  * What isn't in the map may be in that of a file that shares blocks, or a hole,
  * which needs no disk.
  */
@@ -512,7 +528,7 @@ static noinline enum floop_cause not_in_map(struct floop_image *image,
 	enum floop_cause cause = FLOOP_CAUSE_BLOCKS;
 	int counted = -ENODATA;
 
-	if (image->read_only || !floop_io_is_of_cgroup(bio))
+	if (!may_be_slow(bio))
 		counted = floop_shared_begin(image, op_is_write(bio_op(bio)),
 					     sector, &nr, &disk);
 	if (counted >= 0) {

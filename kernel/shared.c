@@ -18,8 +18,9 @@
  *    flight (floop_hold_is_partial()): their writes don't wait for direct I/O.
  *    Mapped I/O counts itself first and looks for a break then.
  *
- * Of an image that is written to only the root cgroup's I/O is mapped here: a
- * throttled cgroup's would hold up the writes of others.
+ * Only the root cgroup's I/O is mapped here, and not that of the idle class:
+ * while it is held up, writes of others would wait for it, and who opens the
+ * image to write.
  */
 #include <linux/blkdev.h>
 

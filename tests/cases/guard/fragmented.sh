@@ -7,7 +7,7 @@
 . tests/lib/guard.sh
 programs loopdev pattern
 
-# Eight batches (BATCH)
+# Four batches (BATCH)
 extents=4096
 
 begin_tracing

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: A cgroup that is throttled to nothing reads an image on xfs that shares
 #   blocks. Writes of others to that part of the image don't wait for the read,
-#   for it isn't mapped.
+#   for it isn't mapped. Nor is a read of the idle class.
 # modes: side-by-side
 # machines: stable-side-by-side
 # timeout: 120
@@ -14,7 +14,6 @@ modprobe xfs
 mount_cgroups
 make_groups slow
 
-with_helper
 begin_fs xfs
 written "$MNT/image" 8M 1
 cp --reflink=always "$MNT/image" "$MNT/clone"
@@ -36,6 +35,15 @@ kill -0 "$reader" || fail "the read did not wait"
 may_read slow max
 wait "$reader" || fail "the throttled read failed"
 check "what it read" cmp -n 65536 -i 0:5M "$WORK/read" "$MNT/clone"
+
+# The disk may leave the idle class waiting, too
+mapped=$(ios "$dev" mapped)
+check "a read of the idle class" ionice -c 3 dd if="$dev" of=/dev/null bs=64k \
+	count=1 iflag=direct status=none
+is "of that mapped" "$(($(ios "$dev" mapped) - mapped))" 0
+check "another read" dd if="$dev" of=/dev/null bs=64k count=1 iflag=direct \
+	status=none
+is "of that mapped" "$(($(ios "$dev" mapped) - mapped))" 1
 
 # What the cgroup writes is mapped for others, if not at once
 check "a write of the cgroup" \
