@@ -73,7 +73,7 @@ struct chunk {
 	struct bio_vec vecs[];
 };
 
-unsigned int floop_allocate_default = FLOOP_ALLOCATE_OFF;
+unsigned int floop_allocate_default = FLOOP_ALLOCATE_AUTO;
 static struct page *zeroes;
 static unsigned int zeroes_bytes = PAGE_SIZE;
 

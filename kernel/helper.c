@@ -93,6 +93,8 @@ static struct {
 	bool suspended;
 } helpers = {
 	.lock = __SPIN_LOCK_UNLOCKED(helpers.lock),
+	/* Both packages and `make install` have it there. */
+	.path = "/usr/sbin/floop-extents",
 };
 
 static struct workqueue_struct *helper_wq;

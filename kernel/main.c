@@ -133,7 +133,7 @@ static const struct kernel_param_ops allocate_ops = {
 	.get	= get_allocate,
 };
 module_param_cb(allocate, &allocate_ops, NULL, 0644);
-MODULE_PARM_DESC(allocate, "What a write to a hole allocates at least, unless told otherwise for a device: off (default), auto, or bytes");
+MODULE_PARM_DESC(allocate, "What a write to a hole allocates at least, unless told otherwise for a device: auto (default), off, or bytes");
 
 static int set_leave_free(const char *val, const struct kernel_param *kp)
 {
@@ -151,7 +151,7 @@ module_param_named(map_memory, floop_map_mib, uint, 0644);
 MODULE_PARM_DESC(map_memory, "MiB of memory that the map of an image may take at most; what doesn't fit goes through the file system. Default: 64");
 
 module_param_cb(helper, &floop_helper_ops, NULL, 0644);
-MODULE_PARM_DESC(helper, "The program in whose memory file systems list extents: /usr/sbin/floop-extents. Default: none");
+MODULE_PARM_DESC(helper, "The program in whose memory file systems list extents: /usr/sbin/floop-extents (default); empty: none");
 
 #ifdef FLOOP_DEBUG
 unsigned long floop_rules_broken;

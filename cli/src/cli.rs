@@ -284,7 +284,7 @@ pub struct Attach {
     #[arg(long, value_enum, value_name = "WHAT")]
     pub discard: Option<Discard>,
     /// What a write to a hole allocates at least, as zeroes [default: as the
-    /// module parameter "allocate" says (off)]
+    /// module parameter "allocate" says (auto)]
     #[arg(long, value_name = "auto|off|SIZE")]
     pub allocate: Option<Allocate>,
     /// Detach when the last user closes the device; the first user has a

@@ -13,6 +13,7 @@ use rustix::fs::{OFlags, fstatfs};
 
 use crate::device::Attachment;
 use crate::image::{self, Identity};
+use crate::mapping::Mapping;
 
 /// The magic number of ext2 to ext4, whose files share nothing. Until 6.16 its
 /// fiemap is not safe while the file changes (`floop_fiemap_is_safe()`).
@@ -37,14 +38,16 @@ pub fn allocated(
 }
 
 /// The bytes of those that it shares. Opens the image, unless that would keep
-/// it from being mapped.
+/// it from being mapped: then those that are mapped.
 pub fn shared(
     attachment: &Attachment,
     identity: Option<Identity>,
     allocated: u64,
 ) -> Option<u64> {
-    if allocated == 0 || has_mapped_blocks(attachment) {
+    if allocated == 0 {
         Some(0)
+    } else if let Some(mapping) = mapped(attachment) {
+        Some(mapping.shared)
     } else if is_about_to_be_mapped(attachment) {
         None
     } else {
@@ -52,9 +55,9 @@ pub fn shared(
     }
 }
 
-/// Nothing of a file is mapped that shares a block.
-fn has_mapped_blocks(attachment: &Attachment) -> bool {
-    attachment.mapping.as_ref().is_some_and(|mapping| mapping.bytes > 0)
+/// Of a file that shares blocks, those of its blocks are mapped, too.
+fn mapped(attachment: &Attachment) -> Option<&Mapping> {
+    attachment.mapping.as_ref().filter(|mapping| mapping.bytes > 0)
 }
 
 fn is_about_to_be_mapped(attachment: &Attachment) -> bool {

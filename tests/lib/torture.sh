@@ -6,7 +6,8 @@ TORTURE_SH=1
 . tests/lib/case.sh
 
 # torture_begin FS DISK [-r] - a small file system with little room, and on it
-# an image, attached: $DEV and $MNT/image
+# an image, attached: $DEV and $MNT/image. Nothing is allocated ahead: that
+# keeps openers out.
 torture_begin() {
 	local fs=$1 disk=$2 free leave=$((120 << 20)) options=() sector=512
 	shift 2
@@ -29,6 +30,7 @@ torture_begin() {
 		fallocate -l $((free - leave)) "$MNT/ballast"
 	set_mapping 1
 	DEV=$(loopdev attach -d -b $sector "$@" -s "${SIZE:-16m}" "$MNT/image")
+	allocate "$DEV" off
 }
 
 # torture_end - remove everything; ignores errors, for the file system may be

@@ -12,6 +12,8 @@
 load_debug
 programs loopdev pattern
 
+without_helper
+
 # begin_held OFFSET - a write to the device, which waits before it gets to xfs
 begin_held() {
 	window 120000 WRITE UNSHARE

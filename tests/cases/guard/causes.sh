@@ -10,6 +10,10 @@
 . tests/lib/guard.sh
 programs loopdev pattern
 
+helper=/sys/module/$MODULE/parameters/helper
+program=$(cat "$helper")
+later sh -c "echo '$program' >$helper"
+
 # causes - "NAME=NUMBER" for each cause of I/O through the file
 causes() {
 	local all
@@ -117,17 +121,24 @@ for fs in ext4 xfs; do
 	is "$fs: counted as shared" "$(ios "$dev" file_shared)" 0
 	detach "$dev"
 
-	# Data in more places than the file system is asked about
-	rm "$MNT/image"
-	pattern write -q -b 4k -k 64k -s 1 "$MNT/image" 4M
-	truncate -s 8M "$MNT/image"
-	sync
-	dev=$(attach "$MNT/image")
-	wait_until 20 maps "$dev" $((64 * 4096))
-	udev_settle
-	counted "between data in many places" empty write_at 8k
-	counted "behind them" $hole write_at 5M
-	detach "$dev"
+	# Data in more places than the file system is asked about one by one. In
+	# the second chunk it is asked for a list, if it can be.
+	for by in "" "$program"; do
+		echo "$by" >"$helper"
+		between=empty
+		[ -z "$by" ] || between=$hole
+		rm "$MNT/image"
+		truncate -s 12M "$MNT/image"
+		pattern write -q -b 4k -k 64k -s 1 "$MNT/image" 8M
+		sync
+		dev=$(attach "$MNT/image")
+		wait_until 20 maps "$dev" $((128 * 4096))
+		udev_settle
+		counted "between data in many places, by '$by'" \
+			"$between" write_at 4104k
+		counted "behind them" $hole write_at 9M
+		detach "$dev"
+	done
 
 	# The device begins within the file
 	begin_image
@@ -155,6 +166,7 @@ done
 # A file that shares blocks: none of its data is mapped. What isn't data is
 # counted as elsewhere.
 begin_image
+echo >"$helper"
 cp --reflink=always "$MNT/image" "$MNT/clone"
 dev=$(attach "$MNT/image")
 wait_until 20 mapped "$dev"

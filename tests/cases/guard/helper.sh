@@ -10,7 +10,7 @@
 programs pattern
 
 parameter=/sys/module/$MODULE/parameters/helper
-later sh -c "! [ -e $parameter ] || echo >$parameter"
+later sh -c "! [ -e $parameter ] || echo '$(cat "$parameter")' >$parameter"
 
 # goes_on - the device works, and nothing of it is mapped
 goes_on() {

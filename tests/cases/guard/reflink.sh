@@ -10,6 +10,8 @@
 . tests/lib/guard.sh
 programs loopdev pattern keeper
 
+without_helper
+
 begin_fs xfs
 written "$MNT/image" 16M 1
 dev=$(attach "$MNT/image")

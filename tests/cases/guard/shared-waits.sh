@@ -11,7 +11,6 @@
 load_debug
 programs loopdev pattern
 
-with_helper
 begin_fs xfs
 written "$MNT/image" 16M 1
 cp --reflink=always "$MNT/image" "$MNT/clone"

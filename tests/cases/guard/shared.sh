@@ -33,7 +33,6 @@ has_looked() {
 
 begin_tracing
 modprobe xfs
-with_helper
 begin_fs xfs
 later below_takes 0 0 0
 written "$MNT/image" 8M 1

@@ -60,6 +60,7 @@ round() {
 
 later load "$MODULE_FILE"
 load "${MODULE_FILE%/*}/floop-debug.ko"
+echo >"/sys/module/$MODULE/parameters/helper"
 disk=$(the_disk 1)
 modprobe dm-delay
 # Reads are fast and writes slow, so that writes stay in flight long after the

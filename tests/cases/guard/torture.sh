@@ -14,21 +14,23 @@ seed
 
 disk=$(the_disk 1)
 helper=/sys/module/$MODULE/parameters/helper
-later sh -c "echo >$helper"
+program=$(cat "$helper")
+later sh -c "echo '$program' >$helper"
 for fs in ext4 xfs; do
 	echo "--- $fs"
+	echo "$program" >"$helper"
 	torture_begin "$fs" "$disk"
+	# Openers wait for a chunk, and where the image shares blocks.
+	allocate "$DEV" auto
+	torture -s "$SEED" -t "$(more 5)" -o "$DEV" "$MNT/image"
+	torture_end
+	fsck_of "$fs" "$disk"
+
 	# From the first clone on, an image on xfs shares blocks.
 	without=()
-	if [ "$fs" = xfs ]; then
-		echo /usr/sbin/floop-extents >"$helper"
-		without=(-K "clone,dedupe,clone-in,copy-range")
-		torture -s "$SEED" -t "$(more 5)" -o "$DEV" "$MNT/image"
-		torture_end
-		fsck_of "$fs" "$disk"
-		echo >"$helper"
-		torture_begin "$fs" "$disk"
-	fi
+	[ "$fs" != xfs ] || without=(-K "clone,dedupe,clone-in,copy-range")
+	echo >"$helper"
+	torture_begin "$fs" "$disk"
 	torture -s "$SEED" -t "$(more 9)" "${without[@]}" "$DEV" "$MNT/image"
 	torture_end
 	fsck_of "$fs" "$disk"

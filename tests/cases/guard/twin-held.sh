@@ -15,6 +15,8 @@
 load_debug
 programs loopdev pattern other
 
+without_helper
+
 # The driver waits for the inode's lock
 looks() {
 	grep -q floop_look_unshare /proc/[0-9]*/stack 2>/dev/null

@@ -11,6 +11,8 @@
 . tests/lib/cgroups.sh
 programs loopdev pattern
 
+without_helper
+
 begin_tracing
 modprobe xfs
 mount_cgroups

@@ -10,6 +10,8 @@
 . tests/lib/guard.sh
 programs loopdev pattern
 
+without_helper
+
 # shared_bytes FILE - how many of its bytes are shared
 shared_bytes() {
 	xfs_io -r -c "fiemap -v" "$1" | awk '
