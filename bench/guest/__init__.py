@@ -8,6 +8,7 @@ need.
 
 from . import (
     apps,
+    clones,
     cost,
     fill,
     holes,
@@ -25,6 +26,7 @@ SECTIONS = {
     for section in (
         *cost.SECTIONS,
         *holes.SECTIONS,
+        clones.SECTION,
         *(module.SECTION for module in MODULES),
     )
 }

@@ -7,7 +7,7 @@ import os
 import shutil
 import sqlite3
 import time
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from .places import (
     write_all,
 )
 from .section import Measure, Section, Table
+from .shell import run, settle
 
 SIZE = 64 * MIB
 QUICK_SIZE = 16 * MIB
@@ -39,6 +40,7 @@ TREE = "/tmp/tree"  # in memory
 UPPER = "/mnt/upper"
 PER_BLOCK = {"instructions": Measure("instructions per 4 KiB", "less")}
 IN_ALL = {"instructions": Measure("million instructions", "less")}
+BYTES = {"bytes": Measure("bytes to the disk per byte of data", "less", 2)}
 
 
 def until_synced(path):
@@ -67,6 +69,48 @@ def fill(path, size, cell):
     )
     took = job["write"]["runtime"] * 1_000_000 + until_synced(path)
     return {"instructions": took / (size * times / 4096)}
+
+
+@contextmanager
+def counted(*disks):
+    """The disks with a device on each that counts; a RAM disk doesn't."""
+    names = [f"counted{number}" for number in range(len(disks))]
+    for name, disk in zip(names, disks, strict=True):
+        sectors = run("blockdev", "--getsz", disk).strip()
+        run(
+            "dmsetup", "create", name, "--table", f"0 {sectors} linear {disk} 0"
+        )
+    settle()
+    try:
+        yield [f"/dev/mapper/{name}" for name in names]
+    finally:
+        settle()
+        for name in names:
+            run("dmsetup", "remove", "--retry", name)
+
+
+def bytes_written(*disks):
+    paths = (Path("/sys/class/block", Path(d).resolve().name) for d in disks)
+    return 512 * sum(int((p / "stat").read_text().split()[6]) for p in paths)
+
+
+def count_bytes(bench, number, size, disk, spare):
+    """What reaches the disks, the file system's own writes included."""
+    with (
+        counted(disk, spare) as disks,
+        mounted(disks[0], "/mnt/lower") as folder,
+    ):
+        for peer in bench.taking_part():
+            with bench.trying(peer):
+                for cell, (_, _, times) in FILLED.items():
+                    image = f"{folder}/image"
+                    with over_a_hole(peer, image, size, disks[1]) as path:
+                        os.sync()
+                        before = bytes_written(*disks)
+                        fill(path, size, cell)
+                        reached = bytes_written(*disks) - before
+                    values = {"bytes": reached / (size * times)}
+                    bench.result("bytes", cell, peer, number, values)
 
 
 def make_tree():
@@ -138,6 +182,8 @@ def measure_on(bench, kind):
                             os.sync()
                             values = work(path)
                         bench.result(table, cell, peer, number, values)
+    for number in range(bench.rounds):
+        count_bytes(bench, number, size, disk, spare)
 
 
 def section(name, kind):
@@ -149,7 +195,9 @@ def section(name, kind):
             " image is one hole when it is attached. *Filled*: fio (io_uring,"
             f" direct, a depth of 1) writes {SIZE // MIB} MiB of it, in"
             " sequence or in random order, once or several times over; the"
-            " device's fsync and a sync of everything are included. *Work*: a"
+            " device's fsync and a sync of everything are included. *Written to"
+            " the disk*: the same once more, counted by a dm-linear device on"
+            " each disk. *Work*: a"
             f" file system of {FS_SIZE // MIB} MiB, {kind} too, is made on the"
             f" device and {FILES} files are copied into it, most of them"
             f" small; and {COMMITS} commits to a new SQLite database"
@@ -160,6 +208,7 @@ def section(name, kind):
         emulation=cost.COUNTED,
         tables={
             "filled": Table("Filled", list(FILLED), PER_BLOCK),
+            "bytes": Table("Written to the disk", list(FILLED), BYTES),
             "work": Table("Work", list(WORK), IN_ALL),
         },
         measure=partial(measure_on, kind=kind),

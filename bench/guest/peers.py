@@ -212,7 +212,7 @@ class Loop(Peer):
 
 
 class Ahead(Loop):
-    """floop, allocating ahead."""
+    """floop, mapped, told what to allocate ahead."""
 
     only = HOLES
 
@@ -427,16 +427,19 @@ ALL = [
         direct=False,
     ),
     Ahead(
-        "floop-ahead",
-        "floop, allocating ahead",
-        f"{LOOP_HOW}; LO_FLAGS_DIRECT_IO; `allocate` auto",
-        "auto",
+        "floop-nothing-ahead",
+        "floop, nothing ahead",
+        f"{LOOP_HOW}; LO_FLAGS_DIRECT_IO; `allocate` off",
+        "off",
     ),
-    Ahead(
-        "floop-ahead-64k",
-        "floop, allocating 64 KiB",
-        f"{LOOP_HOW}; LO_FLAGS_DIRECT_IO; `allocate` 65536",
-        "65536",
+    *(
+        Ahead(
+            f"floop-ahead-{kib}k",
+            f"floop, {kib} KiB ahead",
+            f"{LOOP_HOW}; LO_FLAGS_DIRECT_IO; `allocate` {kib << 10}",
+            str(kib << 10),
+        )
+        for kib in (64, 1024)
     ),
     Loop(
         "loop-direct", "loop, direct", f"{LOOP_HOW}; LO_FLAGS_DIRECT_IO", "loop"
