@@ -64,19 +64,19 @@ openers() {
 	detach "$dev"
 }
 
-# A durable write is none of a chunk, nor is one of a cgroup: this one hangs when
-# the chunk is made, which ends with the last block before it. A
-# discard of what the chunk covers comes later. It waits in the file system,
-# which ends all direct I/O before it takes blocks away. Who opens the image in
-# that pause waits for the zeroes, too.
+# A durable write is none of a chunk, nor is one of a cgroup: this one hangs
+# when the chunk is made, which ends with the last block before it. A discard of
+# what the chunk covers comes later. It waits in the file system, which ends all
+# direct I/O before it takes blocks away. Who opens the image in that pause
+# waits for the zeroes, too.
 in_flight() {
 	local first discard opener file
 	sparse 8M
 	wait_until 20 reads_hole 0 4096
 	file=$(ios "$dev" file)
 	dmsetup suspend --noflush --nolockfs below
-	in_group other pattern write -d -a -n -q -b 512 -s 4 -o $(((3120 << 10) + 512)) \
-		"$dev" 512 &
+	in_group other pattern write -d -a -n -q -b 512 -s 4 \
+		-o $(((3120 << 10) + 512)) "$dev" 512 &
 	first=$!
 	wait_until 20 more_ios "$dev" file "$file"
 	sleep 0.3
