@@ -195,7 +195,7 @@ check-kernels:
 
 ## bench: floop and its peers; ONLY=cost,stacks QUICK=1 WRITE=1 ARGS=--help
 .PHONY: bench
-bench: $(if $(NATIVE),setup-host,setup)
+bench: $(if $(NATIVE),setup-host,cli setup)
 	@$(VENV)/python bench/run.py $(if $(ONLY),--only $(ONLY)) \
 		$(if $(PEERS),--peers $(PEERS)) $(if $(QUICK),--quick) \
 		$(if $(KERNEL),--kernel $(KERNEL)) $(if $(WRITE),--write) \

@@ -28,6 +28,7 @@
 #include "lease.h"
 #include "look.h"
 #include "rules.h"
+#include "unshare.h"
 
 #define MIN_CHUNK_SHIFT	13U	/* 4 MiB */
 #define MAX_CHUNKS		BIT(18)
@@ -50,16 +51,6 @@
 /* The delay before blocks are looked up again that couldn't be listed. */
 #define RELIST_FIRST		HZ
 #define RELIST_LAST		(60 * HZ)
-/* How often to see whether a file still shares blocks. */
-#define UNSHARE_FIRST		(10 * HZ)
-#define UNSHARE_LAST		(600 * HZ)
-/* And if it couldn't be seen. */
-#define UNSHARE_RETRY		(60 * HZ)
-/* Attempts to find all pages written, with no call in progress. */
-#define WRITTEN_TRIES		10
-/* Writes wait meanwhile: for one part of so many of the time, at most. */
-#define UNSHARE_PART		100
-#define UNSHARE_LONGEST		(3600 * HZ)
 /* The delay before the next attempt after the file system has failed. */
 #define BACKOFF_FIRST		HZ
 #define BACKOFF_LAST		(60 * HZ)
@@ -367,94 +358,6 @@ unlock:
 }
 
 /*
- * Is it time to see whether a file that has shared blocks still does? Not while
- * somebody reads it, who could hold the inode's lock: writes would wait behind
- * us. Nor while somebody writes to it: only our own calls are counted.
- */
-static bool is_unshare_due(struct floop_image *image)
-{
-	struct floop_fill *fill = &image->fill;
-
-	return (READ_ONCE(fill->shared) || READ_ONCE(fill->maybe_shared)) &&
-	       !image->read_only && !floop_lease_has_others(image) &&
-	       time_after_eq(jiffies, READ_ONCE(fill->unshare_at));
-}
-
-/* In jiffies. Others may go at any time. */
-static unsigned long until_unshare(struct floop_image *image)
-{
-	if (is_unshare_due(image))
-		return 0;
-	return max_t(long, image->fill.unshare_at - jiffies, UNSHARE_FIRST);
-}
-
-/*
- * Park the image's calls while its pages are written: xfs doesn't look while
- * one isn't. The pages may be a throttled cgroup's, so nobody waits for long,
- * and nobody is parked meanwhile.
- */
-static bool begin_unshare(struct floop_image *image, unsigned long *took)
-{
-	bool ready = false, parked = true;
-	unsigned int tries = 0;
-
-	while (parked && !ready && tries++ < WRITTEN_TRIES &&
-	       READ_ONCE(image->guard.wanted)) {
-		unsigned long began;
-
-		floop_cache_write_soon(image);
-		began = jiffies;
-		parked = floop_calls_park(image);
-		ready = parked && floop_cache_is_written(image);
-		if (!ready)
-			floop_calls_unpark(image);
-		*took += jiffies - began;
-	}
-	return ready;
-}
-
-/*
- * Have xfs see whether the file still shares blocks. The next epoch finds out.
- * Whatever may take long comes before the image's calls are parked. Returns
- * true if the work is left behind.
- */
-static bool unshare(struct floop_image *image, struct floop_todo *todo)
-{
-	struct floop_look look = { .ask = todo->ask };
-	struct floop_fill *fill = &image->fill;
-	unsigned long took = 0, wait;
-	bool asked = false;
-
-	WRITE_ONCE(fill->maybe_shared, false);
-	WRITE_ONCE(fill->unshare_at, jiffies + fill->unshare_wait);
-	WRITE_ONCE(fill->unsharing, floop_rule_holds(FLOOP_RULE_CHANGES));
-	if (floop_guard_change_begin(image) && begin_unshare(image, &took)) {
-		unsigned long began = jiffies;
-
-		asked = floop_look_unshare(&look, image->sync_file);
-		if (look.left)
-			return true;
-		floop_calls_unpark(image);
-		took += jiffies - began;
-	}
-	wait = max(fill->unshare_wait,
-		   min_t(unsigned long, took * UNSHARE_PART, UNSHARE_LONGEST));
-	WRITE_ONCE(fill->unshare_at, jiffies + wait);
-	fill->unshare_wait = max(fill->unshare_wait,
-				 min_t(unsigned long, fill->unshare_wait * 2,
-				       asked ? UNSHARE_LAST : UNSHARE_RETRY));
-	if (asked) {
-		mutex_lock(&image->guard.map.lock);
-		bitmap_fill(todo->bits, todo->chunks);
-		mutex_unlock(&image->guard.map.lock);
-	}
-	WRITE_ONCE(fill->unsharing, false);
-	/* No sector has changed; the first one stands for none. */
-	floop_guard_change_end(image, 0, 1);
-	return false;
-}
-
-/*
  * The file has shared blocks when they were listed. Others may have given up
  * their share: look all of it up again, and map for writes, too, what isn't
  * shared any more.
@@ -464,9 +367,7 @@ static void look_up_again(struct floop_image *image, struct floop_todo *todo)
 	struct floop_fill *fill = &image->fill;
 
 	fill->still_shares = false;
-	WRITE_ONCE(fill->unshare_at, jiffies + fill->unshare_wait);
-	fill->unshare_wait = min_t(unsigned long, fill->unshare_wait * 2,
-				   UNSHARE_LAST);
+	floop_unshare_put_off(fill);
 	mutex_lock(&image->guard.map.lock);
 	bitmap_fill(todo->bits, todo->chunks);
 	mutex_unlock(&image->guard.map.lock);
@@ -481,7 +382,7 @@ static void note_unshared(struct batch *batch, struct floop_todo *todo)
 	mutex_lock(&image->guard.map.lock);
 	if (floop_guard_in_epoch(&image->guard, batch->epoch)) {
 		WRITE_ONCE(fill->shared, false);
-		fill->unshare_wait = UNSHARE_FIRST;
+		floop_unshare_reset(fill);
 		bitmap_fill(todo->bits, todo->chunks);
 	}
 	mutex_unlock(&image->guard.map.lock);
@@ -565,11 +466,10 @@ static bool look_up_listed(struct batch *batch, struct floop_todo *todo,
 			fill->unlisted = true;
 			return true;
 		}
-		if (shared && !fill->still_shares) {
-			fill->still_shares = true;
-			WRITE_ONCE(fill->unshare_at,
-				   jiffies + fill->unshare_wait);
-		}
+		fill->still_shares |= shared;
+		/* All of it has just been looked up, or will be soon. */
+		if (shared && floop_unshare_is_due(batch->image))
+			floop_unshare_put_off(fill);
 		if (flags == FIEMAP_EXTENT_UNWRITTEN)
 			note_empty(batch, todo, *sector, stop >> SECTOR_SHIFT,
 				   FLOOP_KIND_UNWRITTEN, quiet, begun);
@@ -641,7 +541,7 @@ static bool look_up_gap(struct batch *batch, struct floop_todo *todo,
 		if (nr && READ_ONCE(image->fill.shared))
 			note_unshared(batch, todo);
 		else if (nr)
-			image->fill.unshare_wait = UNSHARE_FIRST;
+			floop_unshare_reset(&image->fill);
 		/*
 		 * The file system reports no location, as for all blocks of a
 		 * reflinked or a realtime file on xfs. Or the data is being
@@ -993,7 +893,7 @@ static void schedule_next(struct floop_image *image, struct floop_todo *todo,
 	else
 		later = fill->again;
 	if (READ_ONCE(fill->shared) && !image->read_only)
-		later = min(later, until_unshare(image));
+		later = min(later, floop_unshare_until(image));
 	if (READ_ONCE(fill->shared) && fill->unlisted && floop_helper_is_set())
 		later = min(later, fill->relist);
 	if (later == MAX_JIFFY_OFFSET)
@@ -1024,10 +924,10 @@ static void fill_work(struct floop_ask *ask)
 
 	WRITE_ONCE(fill->late, false);
 	memflags = memalloc_noio_save();
-	if (is_unshare_due(image) && fill->still_shares) {
+	if (floop_unshare_is_due(image) && fill->still_shares) {
 		if (is_done(fill, todo))
 			look_up_again(image, todo);
-	} else if (is_unshare_due(image) && unshare(image, todo)) {
+	} else if (floop_unshare_is_due(image) && floop_unshare(image, todo)) {
 		goto restore;
 	}
 	if (!floop_guard_in_epoch(&image->guard, epoch))
@@ -1185,10 +1085,7 @@ int floop_fill_start(struct floop_image *image)
 	fill->listed = false;
 	fill->unlisted = false;
 	fill->late = false;
-	fill->maybe_shared = false;
-	fill->unshare_at = jiffies;
-	fill->unshare_wait = UNSHARE_FIRST;
-	fill->unsharing = false;
+	floop_unshare_init(fill);
 	fill->backoff = 0;
 	fill->busy_wait = 0;
 	fill->relist = RELIST_FIRST;
@@ -1301,46 +1198,6 @@ void floop_fill_restart(struct floop_image *image)
 	WRITE_ONCE(fill->shared, false);
 	fill->still_shares = false;
 	fill->unlisted = false;
-}
-
-/**
- * floop_fill_serves() - is this the fill, in a change of its own?
- * @image: the image
- *
- * Context: Any.
- * Return: true if it is, and isn't left behind.
- */
-bool floop_fill_serves(struct floop_image *image)
-{
-	struct floop_todo *todo;
-	bool serves;
-
-	rcu_read_lock();
-	todo = rcu_dereference(image->fill.todo);
-	serves = todo && READ_ONCE(image->fill.unsharing) &&
-		 current_work() == &todo->ask->work.work;
-	rcu_read_unlock();
-	return serves;
-}
-
-/**
- * floop_fill_unshare() - see soon whether the file still shares blocks
- * @image: an image of which xfs claims more than when it was attached, as it
- *	does when the file has been cloned
- *
- * Context: Any, with the guard started. Does nothing if it has been seen to
- * lately.
- */
-void floop_fill_unshare(struct floop_image *image)
-{
-	struct floop_fill *fill = &image->fill;
-	struct floop_todo *todo;
-
-	WRITE_ONCE(fill->maybe_shared, true);
-	if (!is_unshare_due(image))
-		return;
-	todo = rcu_dereference_protected(fill->todo, true);
-	floop_ask_queue(todo->ask, 0);
 }
 
 /**

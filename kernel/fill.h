@@ -105,9 +105,7 @@ bool floop_fill_quit(struct floop_image *image);
 bool floop_fill_stop(struct floop_image *image);
 void floop_fill_kick(struct floop_image *image);
 void floop_fill_restart(struct floop_image *image);
-bool floop_fill_serves(struct floop_image *image);
 void floop_fill_changed(struct floop_image *image);
-void floop_fill_unshare(struct floop_image *image);
 void floop_fill_discarded(struct floop_image *image, sector_t sector,
 			  sector_t nr);
 void floop_fill_missed(struct floop_image *image, sector_t sector);

@@ -31,6 +31,7 @@
 #include "rules.h"
 #include "times.h"
 #include "trace.h"
+#include "unshare.h"
 
 #define RETRY_FIRST	msecs_to_jiffies(10)
 #define RETRY_LAST	msecs_to_jiffies(1000)
@@ -240,7 +241,7 @@ static enum floop_unmapped prepare_epoch(struct floop_image *image)
 	/* The mapped path is no worse for that (shared.h): with a helper. */
 	if (floop_fs_claims_more(image)) {
 		if (guard->exchanges)
-			floop_fill_unshare(image);
+			floop_unshare_soon(image);
 		if (!guard->exchanges || !floop_helper_is_set())
 			return FLOOP_UNMAPPED_FILE;
 	}

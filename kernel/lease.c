@@ -22,13 +22,13 @@
 #include <linux/jiffies.h>
 
 #include "compat.h"
-#include "fill.h"
 #include "fs.h"
 #include "guard.h"
 #include "image.h"
 #include "lane.h"
 #include "lease.h"
 #include "rules.h"
+#include "unshare.h"
 
 /* Attempts to get the inode's lock, which our own writes take, too. */
 #define LOCK_TRIES	50
@@ -114,7 +114,7 @@ static bool lease_noticed(struct file_lease *lease)
 		guard->probed = true;
 		return true;
 	}
-	if (floop_worker_serves(image) || floop_fill_serves(image))
+	if (floop_worker_serves(image) || floop_unshare_serves(image))
 		return true;
 	if (!floop_rule_holds(FLOOP_RULE_NOTICE))
 		return false;

@@ -50,6 +50,8 @@ prepare()
 	mkdir -p /run/udev/rules.d
 	cp "$PROJECT/cli/60-floop.rules" /run/udev/rules.d/
 	/usr/lib/floop/systemd-udevd --daemon
+	# The module starts it.
+	ln -sfn "$PROJECT/cli/target/release/floop" /usr/sbin/floop-extents
 	for driver in $DRIVERS; do
 		modprobe "$driver" || fail "modprobe $driver"
 	done

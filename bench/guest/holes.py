@@ -90,8 +90,12 @@ def counted(*disks):
 
 
 def bytes_written(*disks):
-    paths = (Path("/sys/class/block", Path(d).resolve().name) for d in disks)
-    return 512 * sum(int((p / "stat").read_text().split()[6]) for p in paths)
+    numbers = (os.stat(disk).st_rdev for disk in disks)
+    stats = (
+        Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}/stat")
+        for number in numbers
+    )
+    return 512 * sum(int(stat.read_text().split()[6]) for stat in stats)
 
 
 def count_bytes(bench, number, size, disk, spare):
