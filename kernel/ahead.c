@@ -50,6 +50,7 @@
 #include "image.h"
 #include "io.h"
 #include "lane.h"
+#include "rules.h"
 #include "runs.h"
 
 /* Zeroes to write from, if there is memory; else a page of the kernel's. */
@@ -315,6 +316,7 @@ static void map_work(struct floop_ask *ask)
 	int err = 0;
 
 	while (err != -ECANCELED && (chunk = next_written(ahead))) {
+		floop_window(FLOOP_WINDOW_CHUNK);
 		err = floop_fill_now(ask, chunk->range.sector,
 				     chunk->range.end - chunk->range.sector,
 				     chunk->epoch);
@@ -411,6 +413,11 @@ static struct floop_io *make_chunk(struct floop_io *io,
 	if (chunk->epoch == READ_ONCE(image->ahead.useless) ||
 	    range->end <= end || !find_hole(image, range, end))
 		goto guard;
+	/*
+	 * It reads as a hole, but is none for the next chunk: what is mapped of
+	 * this one by then may have been written to.
+	 */
+	floop_holes_remove(image, end, range->end - end);
 	spin_lock_irq(&image->ahead.lock);
 	chunk->range.end = range->end;
 	spin_unlock_irq(&image->ahead.lock);

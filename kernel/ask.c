@@ -97,6 +97,9 @@ void floop_ask_queue(struct floop_ask *ask, unsigned long delay)
  */
 void floop_ask_hasten(struct floop_ask *ask, unsigned long delay)
 {
+	if (delayed_work_pending(&ask->work) &&
+	    time_before_eq(READ_ONCE(ask->work.timer.expires), jiffies + delay))
+		return;
 	mod_delayed_work(ask_wq, &ask->work, delay);
 }
 

@@ -483,8 +483,10 @@ static bool look_up_listed(struct batch *batch, struct floop_todo *todo,
 		*sector = stop >> SECTOR_SHIFT;
 	}
 	/* Whatever the helper's memory says: get on. */
-	if (nr == LISTED && *sector == begin_at)
+	if (nr == LISTED && *sector == begin_at) {
 		fill->unlisted = true;
+		*sector = min(end, next_start(todo, *sector));
+	}
 	if (nr < LISTED) {
 		note_empty(batch, todo, *sector, end, FLOOP_KIND_HOLE, quiet,
 			   begun);
@@ -1337,10 +1339,14 @@ void floop_fill_wrote(struct floop_image *image, sector_t sector, sector_t nr,
 		soon |= !READ_ONCE(fill->shared);
 		if (!soon)
 			delay = BUSY_LAST;
-		if (soon && READ_ONCE(fill->late) && xchg(&fill->late, false))
+		if (READ_ONCE(fill->late) &&
+		    (!soon || xchg(&fill->late, false))) {
 			floop_ask_hasten(todo->ask, delay);
-		else if (!delayed_work_pending(&todo->ask->work))
+		} else if (!delayed_work_pending(&todo->ask->work)) {
 			floop_ask_queue(todo->ask, delay);
+			if (!soon)
+				WRITE_ONCE(fill->late, true);
+		}
 	}
 	rcu_read_unlock();
 }

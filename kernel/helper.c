@@ -35,7 +35,7 @@
  * Each can be stuck in a file system, where an image's owner holds a lock. The
  * others go on. One more is started only if there is none for a question.
  */
-#define HELPERS		64
+#define HELPERS		16
 /* A helper that isn't asked for so long ends. */
 #define IDLE		HZ
 /* How long a question waits for a helper. */
@@ -61,8 +61,8 @@ struct question {
 };
 
 /*
- * A helper. @pid is the process that was started for it; one of its threads is
- * @inside.
+ * A helper. @pid is the process that was started for it. It has @served if it
+ * has come for questions; one of its threads is @inside.
  */
 struct helper {
 	struct work_struct work;
@@ -303,7 +303,7 @@ static bool is_wanted(unsigned long dismissals)
 }
 
 /* Returns NULL if there is no question for some time, or none is wanted. */
-static struct question *take_question(struct helper *helper)
+static struct question *take_question(void)
 {
 	struct question *question;
 	unsigned long dismissals;
@@ -320,7 +320,6 @@ static struct question *take_question(struct helper *helper)
 					    struct question, node);
 	if (question) {
 		list_del_init(&question->node);
-		helper->served = true;
 		helpers.serving++;
 		start_if_asked();
 	}
@@ -413,7 +412,10 @@ long floop_helper_serve(struct file *control, unsigned long user)
 		return -EFAULT;
 	if (xchg(&helper->inside, true))
 		return -EBUSY;
-	while ((question = take_question(helper)))
+	spin_lock(&helpers.lock);
+	helper->served = true;
+	spin_unlock(&helpers.lock);
+	while ((question = take_question()))
 		answer(question, list_extents(question, buffer, user));
 	WRITE_ONCE(helper->inside, false);
 	return 0;

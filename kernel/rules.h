@@ -76,6 +76,7 @@ enum floop_rule {
  * @FLOOP_WINDOW_UNSHARE: xfs is about to see whether the file shares blocks;
  *	the inode's lock was free just now
  * @FLOOP_WINDOW_WRITE: a write is about to go to the file system
+ * @FLOOP_WINDOW_CHUNK: a chunk is written, and not in the map yet
  */
 enum floop_window {
 	FLOOP_WINDOW_RESUME,
@@ -97,6 +98,7 @@ enum floop_window {
 	FLOOP_WINDOW_LOOKS,
 	FLOOP_WINDOW_UNSHARE,
 	FLOOP_WINDOW_WRITE,
+	FLOOP_WINDOW_CHUNK,
 };
 
 #ifdef FLOOP_DEBUG

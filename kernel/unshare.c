@@ -92,7 +92,7 @@ bool floop_unshare_is_due(struct floop_image *image)
 }
 
 /**
- * floop_unshare_until() - when is it time to see whether the file shares blocks?
+ * floop_unshare_until() - when is it time to see that?
  * @image: the image
  *
  * Context: Any.

@@ -182,6 +182,24 @@ mapped_at_once() {
 	detach "$dev"
 }
 
+# What a chunk has zeroed is no hole, though it isn't mapped yet: it may be, and
+# be written to, before the zeroes of the next one are
+zeroed_once() {
+	sparse 8M
+	wait_until 20 reads_hole 0 4096
+	window 60000 CHUNK
+	check "$fs: a chunk" \
+		pattern write -d -n -q -b 4k -s 1 -o 1M "$dev" 4k
+	wait_until 20 in_window CHUNK
+	check "$fs: one elsewhere" \
+		pattern write -d -n -q -b 4k -s 2 -o 3M "$dev" 4k
+	check "$fs: a write to the zeroes of the first" \
+		pattern write -d -n -q -b 4k -s 3 -o 1032k "$dev" 4k
+	is "$fs: zeroes" "$(loop_stat "$dev" zeroed_bytes)" $((2 * 61440))
+	window 0
+	detach "$dev"
+}
+
 # xfs doesn't say where a file's blocks are if it shares some
 unmappable() {
 	local n at epoch zeroed
@@ -224,6 +242,7 @@ for fs in ext4 xfs; do
 	in_part
 	bounced
 	mapped_at_once
+	zeroed_once
 	end_fs
 done
 mount_at /dev/mapper/below "$MNT"
