@@ -63,12 +63,10 @@ for fs in $(file_systems xfs); do
 		"$(($(by_file) - file))" 0
 
 	# A write that is durable wants no fsync
-	check "$fs: O_DSYNC into a hole" \
-		pattern write -d -a -n -q -b 64k -s 6 -o 8448k "$dev" 64k
 	file=$(by_file)
-	sync "$dev"
-	is "$fs: of the fsync after that through the file system" \
-		"$(($(by_file) - file))" 0
+	check "$fs: O_DSYNC into a hole: FUA, and a flush" \
+		pattern write -d -a -n -q -b 64k -s 6 -o 8448k "$dev" 64k
+	is "$fs: of both through the file system" "$(($(by_file) - file))" 1
 	wait_mapped "$dev" 12
 
 	# A write during a flush is covered by the next one
