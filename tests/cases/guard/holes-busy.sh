@@ -9,6 +9,9 @@
 . tests/lib/guard.sh
 programs pattern
 
+# Asked one by one
+without_helper
+
 # write_holes MEGABYTES - one 4k hole after another, again and again
 write_holes() {
 	while pattern write -d -n -q -b 4k -k 8k -s 2 -o $(($1 * 1024 + 4))k \
@@ -28,6 +31,7 @@ pattern write -q -b 4k -k 8k -s 1 "$MNT/image" $((extents * 8))k
 below_takes 0 250 0
 before=$(calls)
 dev=$(attach "$MNT/image")
+allocate "$dev" off
 wait_until 30 mapped "$dev"
 writers=()
 for at in 0 8 16; do
