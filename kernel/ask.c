@@ -97,8 +97,12 @@ void floop_ask_queue(struct floop_ask *ask, unsigned long delay)
  */
 void floop_ask_hasten(struct floop_ask *ask, unsigned long delay)
 {
+	struct timer_list *timer = &ask->work.timer;
+
+	/* Whoever is about to set the timer looks again (schedule_next()). */
 	if (delayed_work_pending(&ask->work) &&
-	    time_before_eq(READ_ONCE(ask->work.timer.expires), jiffies + delay))
+	    (!timer_pending(timer) ||
+	     time_before_eq(READ_ONCE(timer->expires), jiffies + delay)))
 		return;
 	mod_delayed_work(ask_wq, &ask->work, delay);
 }

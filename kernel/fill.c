@@ -468,10 +468,11 @@ static bool look_up_listed(struct batch *batch, struct floop_todo *todo,
 			fill->unlisted = true;
 			return true;
 		}
-		fill->still_shares |= shared;
-		/* All of it has just been looked up, or will be soon. */
-		if (shared && floop_unshare_is_due(batch->image))
+		/* All of it is looked up now. */
+		if (shared && !fill->still_shares &&
+		    floop_unshare_is_due(batch->image))
 			floop_unshare_put_off(fill);
+		fill->still_shares |= shared;
 		if (flags == FIEMAP_EXTENT_UNWRITTEN)
 			note_empty(batch, todo, *sector, stop >> SECTOR_SHIFT,
 				   FLOOP_KIND_UNWRITTEN, quiet, begun);
@@ -911,9 +912,11 @@ static void schedule_next(struct floop_image *image, struct floop_todo *todo,
 	floop_ask_queue(todo->ask, later);
 	/* A write that has not seen that it is late is seen here. */
 	smp_mb();
-	if (next_chunk(fill, todo) < todo->chunks &&
-	    xchg(&fill->late, false))
+	if (next_chunk(fill, todo) < todo->chunks) {
+		/* Nor may it have found that the timer was set. */
+		WRITE_ONCE(fill->late, false);
 		floop_ask_hasten(todo->ask, WROTE_LINGERS);
+	}
 }
 
 static void fill_work(struct floop_ask *ask)
@@ -1350,9 +1353,9 @@ void floop_fill_wrote(struct floop_image *image, sector_t sector, sector_t nr,
 		    (!soon || xchg(&fill->late, false))) {
 			floop_ask_hasten(todo->ask, delay);
 		} else if (!delayed_work_pending(&todo->ask->work)) {
-			floop_ask_queue(todo->ask, delay);
 			if (!soon)
 				WRITE_ONCE(fill->late, true);
+			floop_ask_queue(todo->ask, delay);
 		}
 	}
 	rcu_read_unlock();
