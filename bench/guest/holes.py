@@ -15,10 +15,12 @@ from . import cost, fio
 from .places import (
     MIB,
     make_fs,
+    make_linear,
     make_sparse,
     mounted,
     over_a_hole,
     ram_disks,
+    sectors_of,
     write_all,
 )
 from .section import Measure, Section, Table
@@ -76,10 +78,7 @@ def counted(*disks):
     """The disks with a device on each that counts; a RAM disk doesn't."""
     names = [f"counted{number}" for number in range(len(disks))]
     for name, disk in zip(names, disks, strict=True):
-        sectors = run("blockdev", "--getsz", disk).strip()
-        run(
-            "dmsetup", "create", name, "--table", f"0 {sectors} linear {disk} 0"
-        )
+        make_linear(name, disk, 0, sectors_of(disk))
     settle()
     try:
         yield [f"/dev/mapper/{name}" for name in names]

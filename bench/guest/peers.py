@@ -13,6 +13,7 @@ import tempfile
 import time
 from contextlib import contextmanager
 
+from .places import make_linear, sectors_of
 from .shell import Failed, missing, read, run, settle, write
 
 # include/uapi/linux/loop.h
@@ -98,14 +99,7 @@ class Linear(Peer):
         return missing("dmsetup")
 
     def attach(self, image, spare):
-        sectors = run("blockdev", "--getsz", spare).strip()
-        run(
-            "dmsetup",
-            "create",
-            "bench",
-            "--table",
-            f"0 {sectors} linear {spare} 0",
-        )
+        make_linear("bench", spare, 0, sectors_of(spare))
         return "/dev/mapper/bench"
 
     def detach(self, device):
@@ -126,14 +120,13 @@ class Thin(Peer):
         return missing("dmsetup")
 
     def attach(self, image, spare):
-        sectors = int(run("blockdev", "--getsz", spare))
+        sectors = sectors_of(spare)
         parts = {
             "bench-meta": (0, THIN_META),
             "bench-data": (THIN_META, sectors - THIN_META),
         }
         for name, (start, size) in parts.items():
-            table = f"0 {size} linear {spare} {start}"
-            run("dmsetup", "create", name, "--table", table)
+            make_linear(name, spare, start, size)
         # A pool whose metadata begins with zeroes is a new one.
         with open("/dev/mapper/bench-meta", "r+b", buffering=0) as meta:
             meta.write(bytes(4096))

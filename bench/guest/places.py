@@ -112,6 +112,16 @@ def ram_disks(count, size):
     return [f"/dev/ram{number}" for number in range(count)]
 
 
+def sectors_of(disk):
+    return int(run("blockdev", "--getsz", disk))
+
+
+def make_linear(name, disk, start, sectors):
+    """A device-mapper device over a part of the disk, in sectors."""
+    table = f"0 {sectors} linear {disk} {start}"
+    run("dmsetup", "create", name, "--table", table)
+
+
 def nvme_parts(*sizes):
     """The disk in as many parts."""
     lines = "".join(f"size={size // MIB}M\n" for size in sizes)
