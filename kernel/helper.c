@@ -131,14 +131,20 @@ const struct kernel_param_ops floop_helper_ops = {
 	.get	= get_path,
 };
 
+/* Start nobody for some time. */
+static void note_broken(void)
+{
+	lockdep_assert_held(&helpers.lock);
+	helpers.broken = true;
+	helpers.broken_until = jiffies + BROKEN;
+}
+
 /* There is nobody to answer: let all who wait know. */
 static void fail_all(int err)
 {
 	struct question *question, *next;
 
 	lockdep_assert_held(&helpers.lock);
-	helpers.broken = true;
-	helpers.broken_until = jiffies + BROKEN;
 	list_for_each_entry_safe(question, next, &helpers.questions, node) {
 		list_del_init(&question->node);
 		question->result = err;
@@ -220,8 +226,7 @@ static void helper_work(struct work_struct *work)
 	helpers.running--;
 	if (!helper->served && !list_empty(&helpers.questions)) {
 		/* Nor would the next one serve. */
-		helpers.broken = true;
-		helpers.broken_until = jiffies + BROKEN;
+		note_broken();
 		/* Is there nobody else who will? */
 		if (helpers.running == helpers.serving)
 			fail_all(-ENXIO);
@@ -283,8 +288,7 @@ int floop_helper_ask(struct file *file, u64 pos, u64 size,
 	taken = list_empty(&question.node);
 	if (!taken) {
 		list_del(&question.node);
-		helpers.broken = true;
-		helpers.broken_until = jiffies + BROKEN;
+		note_broken();
 	}
 	spin_unlock(&helpers.lock);
 	if (!taken)

@@ -213,9 +213,9 @@ static void end_bio(struct bio *bio)
  * next commit of a journal (PREFLUSH and FUA) would come here for that, and
  * want one itself, and so would all that follow.
  */
-static void note_write(struct floop_image *image, struct floop_io *io,
-		       bool failed)
+static void note_write(struct floop_io *io, bool failed)
 {
+	struct floop_image *image = io->image;
 	struct bio *bio = io->bio;
 
 	/* Pairs with smp_mb() in floop_flush(): fsynced, or marked here. */
@@ -250,7 +250,7 @@ void floop_io_end(struct floop_io *io, blk_status_t status,
 	if (io->flags & FLOOP_IO_FLUSH_COUNTED)
 		floop_io_count_flush(bio, io->start);
 	if (bio_op(bio) != REQ_OP_READ && bio_sectors(bio))
-		note_write(image, io, status != BLK_STS_OK);
+		note_write(io, status != BLK_STS_OK);
 	/* The parts of a merged write are tried again. */
 	if (unlikely(status) && !(io->flags & FLOOP_IO_MERGED))
 		floop_io_failed(image, bio, status);

@@ -117,9 +117,8 @@ static bool is_filled(struct floop_image *image, const struct floop_run *run,
  *
  * A write that begins where another ended goes on with it: each chunk is twice
  * as long as the last one, if that has been filled by writes that aren't more
- * than twice as long as these two. A lone write allocates its
- * own blocks only; after LONE_WRITES of them in a region the next one allocates
- * the region.
+ * than twice as long as these two. A lone write allocates its own blocks only;
+ * after LONE_WRITES of them in a region the next one allocates the region.
  *
  * Context: The writer of the image. Doesn't sleep.
  * Return: sectors, a power of two: up to the next multiple; 0: its own blocks.
