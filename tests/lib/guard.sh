@@ -113,13 +113,6 @@ reads_hole() {
 	reads holes "$1" "$2" && cmp -n "$2" "$WORK/read" /dev/zero
 }
 
-# without_helper - nobody lists the extents of images that share blocks
-without_helper() {
-	local helper=/sys/module/$MODULE/parameters/helper
-	later sh -c "! [ -e $helper ] || echo '$(cat "$helper")' >$helper"
-	echo >"$helper"
-}
-
 # reads_shared [BLOCK] - a read of that block of $dev, or the first one, counts
 # as one of a file that shares blocks: the driver knows
 reads_shared() {

@@ -14,6 +14,17 @@ set_mapping() {
 	echo "$1" >"/sys/module/$MODULE/parameters/mapping"
 }
 
+# The program that lists the extents of images that share blocks
+EXTENTS_HELPER=/usr/sbin/floop-extents
+
+# set_helper PROGRAM - what the module starts for that; "": nothing. It is as
+# before when the case ends.
+set_helper() {
+	local helper=/sys/module/$MODULE/parameters/helper
+	later sh -c "! [ -e $helper ] || echo '$(cat "$helper")' >$helper"
+	echo "$1" >"$helper"
+}
+
 # map_images - turn mapping on until the case ends. Otherwise cases run without
 # it, whatever the module's default. The in-tree driver maps nothing
 map_images() {

@@ -246,6 +246,6 @@ for fs in ext4 xfs; do
 	end_fs
 done
 mount_at /dev/mapper/below "$MNT"
-without_helper
+set_helper ""
 unmappable
 end_fs

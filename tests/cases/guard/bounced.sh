@@ -12,7 +12,7 @@
 load_debug
 programs loopdev pattern
 
-without_helper
+set_helper ""
 
 # begin_held OFFSET - a write to the device, which waits before it gets to xfs
 begin_held() {

@@ -10,10 +10,6 @@
 . tests/lib/guard.sh
 programs loopdev pattern
 
-helper=/sys/module/$MODULE/parameters/helper
-program=$(cat "$helper")
-later sh -c "echo '$program' >$helper"
-
 # causes - "NAME=NUMBER" for each cause of I/O through the file
 causes() {
 	local all
@@ -123,8 +119,8 @@ for fs in ext4 xfs; do
 
 	# Data in more places than the file system is asked about one by one. In
 	# the second chunk it is asked for a list, if it can be.
-	for by in "" "$program"; do
-		echo "$by" >"$helper"
+	for by in "" "$EXTENTS_HELPER"; do
+		set_helper "$by"
 		between=empty
 		[ -z "$by" ] || between=$hole
 		rm "$MNT/image"
@@ -166,7 +162,7 @@ done
 # A file that shares blocks: none of its data is mapped. What isn't data is
 # counted as elsewhere.
 begin_image
-echo >"$helper"
+set_helper ""
 cp --reflink=always "$MNT/image" "$MNT/clone"
 dev=$(attach "$MNT/image")
 wait_until 20 mapped "$dev"

@@ -10,7 +10,6 @@
 programs pattern
 
 parameter=/sys/module/$MODULE/parameters/helper
-later sh -c "! [ -e $parameter ] || echo '$(cat "$parameter")' >$parameter"
 
 # goes_on - the device works, and nothing of it is mapped
 goes_on() {
@@ -22,7 +21,7 @@ goes_on() {
 
 # with PROGRAM - as the helper of a device with a clone
 with() {
-	echo "$1" >"$parameter"
+	set_helper "$1"
 	dev=$(attach "$MNT/image")
 	goes_on
 }

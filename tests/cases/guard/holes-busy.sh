@@ -10,7 +10,7 @@
 programs pattern
 
 # Asked one by one
-without_helper
+set_helper ""
 
 # write_holes MEGABYTES - one 4k hole after another, again and again
 write_holes() {

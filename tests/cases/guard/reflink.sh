@@ -10,7 +10,7 @@
 . tests/lib/guard.sh
 programs loopdev pattern keeper
 
-without_helper
+set_helper ""
 
 begin_fs xfs
 written "$MNT/image" 16M 1

@@ -101,7 +101,7 @@ settled() {
 cached() {
 	local writer before
 	what="$fs: a page"
-	without_helper
+	set_helper ""
 	rm -f "$MNT/image"
 	pattern write -q -b 4k -s 1 "$MNT/image" 4k
 	truncate -s 8M "$MNT/image"

@@ -13,12 +13,9 @@ programs torture
 seed
 
 disk=$(the_disk 1)
-helper=/sys/module/$MODULE/parameters/helper
-program=$(cat "$helper")
-later sh -c "echo '$program' >$helper"
 for fs in ext4 xfs; do
 	echo "--- $fs"
-	echo "$program" >"$helper"
+	set_helper "$EXTENTS_HELPER"
 	torture_begin "$fs" "$disk"
 	# Openers wait for a chunk, and where the image shares blocks.
 	allocate "$DEV" auto
@@ -29,7 +26,7 @@ for fs in ext4 xfs; do
 	# From the first clone on, an image on xfs shares blocks.
 	without=()
 	[ "$fs" != xfs ] || without=(-K "clone,dedupe,clone-in,copy-range")
-	echo >"$helper"
+	set_helper ""
 	torture_begin "$fs" "$disk"
 	torture -s "$SEED" -t "$(more 9)" "${without[@]}" "$DEV" "$MNT/image"
 	torture_end

@@ -11,7 +11,7 @@
 . tests/lib/guard.sh
 programs loopdev pattern other
 
-without_helper
+set_helper ""
 
 read_goes_on() {
 	check "$1" timeout 60 dd if="$dev" of=/dev/null bs=64k count=8 \

@@ -15,7 +15,7 @@
 load_debug
 programs loopdev pattern other
 
-without_helper
+set_helper ""
 
 # The driver waits for the inode's lock
 looks() {

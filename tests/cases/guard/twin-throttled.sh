@@ -11,7 +11,7 @@
 . tests/lib/cgroups.sh
 programs loopdev pattern
 
-without_helper
+set_helper ""
 
 begin_tracing
 modprobe xfs

@@ -10,7 +10,7 @@
 . tests/lib/guard.sh
 programs loopdev pattern
 
-without_helper
+set_helper ""
 
 # shared_bytes FILE - how many of its bytes are shared
 shared_bytes() {

@@ -60,7 +60,7 @@ for fs in $(file_systems xfs); do
 	# Somebody reads a clone while it is looked up: it is found to be one
 	# all the same
 	if [ "$fs" = xfs ]; then
-		without_helper
+		set_helper ""
 		mkimage 8M "$MNT/clone" >/dev/null
 		pattern write -q -s 5 -o 4M "$MNT/clone" 4M
 		check "xfs: a clone" \
