@@ -88,12 +88,6 @@ static sector_t end_sector(struct floop_io *io)
 	return (io->image->offset >> SECTOR_SHIFT) + bio_end_sector(io->bio);
 }
 
-static bool overlap(const struct floop_range *range, sector_t sector,
-		    sector_t end)
-{
-	return range->sector < end && sector < range->end;
-}
-
 /**
  * floop_ahead_enter() - a write is about to begin
  * @io: the I/O; gone if it has to wait for a chunk
@@ -114,7 +108,8 @@ bool floop_ahead_enter(struct floop_io *io)
 	io->range.end = end_sector(io);
 	spin_lock_irq(&ahead->lock);
 	list_for_each_entry(chunk, &ahead->chunks, range.node) {
-		if (!overlap(&chunk->range, io->range.sector, io->range.end))
+		if (!floop_range_overlaps(&chunk->range, io->range.sector,
+					  io->range.end))
 			continue;
 		io->node.next = chunk->parked;
 		chunk->parked = &io->node;
@@ -162,7 +157,7 @@ static bool take_range(struct floop_ahead *ahead, struct floop_range *range,
 	spin_lock_irq(&ahead->lock);
 	for (i = 0; i < ARRAY_SIZE(lists); i++) {
 		list_for_each_entry(other, lists[i], node) {
-			if (overlap(other, range->sector, end))
+			if (floop_range_overlaps(other, range->sector, end))
 				goto unlock;
 			if (other->sector >= end)
 				range->end = min(range->end, other->sector);

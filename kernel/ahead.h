@@ -11,6 +11,7 @@
 #include <linux/types.h>
 #include <linux/workqueue.h>
 
+#include "range.h"
 #include "runs.h"
 
 struct floop_image;
@@ -21,18 +22,6 @@ struct floop_io;
 #define FLOOP_ALLOCATE_AUTO	1U
 #define FLOOP_ALLOCATE_LEAST	16384U
 #define FLOOP_ALLOCATE_MOST	(4096U * 1024)
-
-/**
- * struct floop_range - what a write changes, while it is in flight
- * @node: in the image's list
- * @sector: its first sector, in the file
- * @end: the first sector behind it
- */
-struct floop_range {
-	struct list_head node;
-	sector_t sector;
-	sector_t end;
-};
 
 /**
  * struct floop_ahead - the state of one image

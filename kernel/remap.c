@@ -43,7 +43,7 @@ static struct kmem_cache *remap_cache;
  * @flushes: its flush counts in the device's statistics; the disk below may
  *	clear the flag in the bio
  * @image: the image; the bio holds a reference of its guard
- * @counted: for floop_shared_end(), if remap_end_counted() ends the bio
+ * @range: where it is in the file, if remap_end_listed() ends the bio
  * @start: its arrival, in jiffies; 0 if it doesn't count in the statistics
  * @bio: the bio, if @stale_work ends it
  * @stale_work: ends the bio, if that can't be done at once
@@ -58,7 +58,7 @@ struct remap {
 	bool freeze_held;
 	bool flushes;
 	struct floop_image *image;
-	int counted;
+	struct floop_range range;
 	unsigned long start;
 	struct bio *bio;
 	struct work_struct stale_work;
@@ -146,7 +146,7 @@ static inline void remap_release(struct remap *remap)
 	remap_free(remap->image, remap);
 }
 
-static void remap_end_counted(struct bio *bio);
+static void remap_end_listed(struct bio *bio);
 
 static void remap_finish(struct bio *bio)
 {
@@ -202,8 +202,8 @@ static void stale_work(struct work_struct *work)
 	memalloc_noio_restore(memflags);
 	floop_window(FLOOP_WINDOW_END);
 	/* A write of a part of a block would write the old pages back. */
-	if (remap->bio->bi_end_io == remap_end_counted)
-		floop_shared_end(remap->image, remap->counted);
+	if (remap->bio->bi_end_io == remap_end_listed)
+		floop_shared_end(remap->image, &remap->range);
 	remap_finish(remap->bio);
 	percpu_ref_put(&guard->users);
 }
@@ -238,14 +238,14 @@ static void remap_end(struct bio *bio)
 }
 
 /* As remap_end(), of a file that shares blocks. */
-static void remap_end_counted(struct bio *bio)
+static void remap_end_listed(struct bio *bio)
 {
 	struct remap *remap = bio->bi_private;
 	struct floop_guard *guard = &remap->image->guard;
 
 	if (remap_ends_later(remap, bio))
 		return;
-	floop_shared_end(remap->image, remap->counted);
+	floop_shared_end(remap->image, &remap->range);
 	remap_finish(bio);
 	percpu_ref_put(&guard->users);
 }
@@ -424,42 +424,28 @@ static noinline bool is_durable_there(struct floop_image *image, blk_opf_t opf)
 	return true;
 }
 
-/*
- * Send a bio to the disk. @counted is for @end_io; the other one has no use for
- * it. Returns why that can't be done.
- */
+/* Send a bio to the disk. Returns why that can't be done. */
 static __always_inline enum floop_cause
-remap_send(struct floop_image *image, struct bio **bio, sector_t disk,
-	   bio_end_io_t *end_io, int counted)
+remap_send(struct floop_image *image, struct bio **bio, struct remap *remap,
+	   sector_t disk, bio_end_io_t *end_io)
 {
 	blk_opf_t opf = (*bio)->bi_opf;
-	/* Don't wait for memory while the guard is held: take the file path. */
-	struct remap *remap = remap_alloc(image);
 
-	if (unlikely(!remap))
-		return FLOOP_CAUSE_MEMORY;
 	remap->image = image;
-	if (end_io == remap_end_counted)
-		remap->counted = counted;
-	remap->freeze_held = op_is_write(opf) && !image->is_bdev &&
-			    bio_sectors(*bio) &&
-			    floop_rule_holds(FLOOP_RULE_FREEZE);
-	if (remap->freeze_held && !remap_freeze_get(image)) {
-		remap_free(image, remap);
-		return FLOOP_CAUSE_FROZEN;
+	remap->freeze_held = false;
+	if (op_is_write(opf) && !image->is_bdev && bio_sectors(*bio) &&
+	    floop_rule_holds(FLOOP_RULE_FREEZE)) {
+		if (!remap_freeze_get(image))
+			return FLOOP_CAUSE_FROZEN;
+		remap->freeze_held = true;
 	}
-	if (opf & (REQ_PREFLUSH | REQ_FUA) &&
-	    !is_durable_there(image, opf)) {
-		remap_release(remap);
+	if (opf & (REQ_PREFLUSH | REQ_FUA) && !is_durable_there(image, opf))
 		return FLOOP_CAUSE_FLUSH;
-	}
 	if (unlikely(bio_flagged(*bio, BIO_CHAIN))) {
 		struct bio *clone = remap_unchain(image, *bio);
 
-		if (!clone) {
-			remap_release(remap);
+		if (!clone)
 			return FLOOP_CAUSE_MEMORY;
-		}
 		*bio = clone;
 	}
 	floop_window(FLOOP_WINDOW_SUBMIT);
@@ -475,27 +461,13 @@ static noinline enum floop_cause not_mapped(struct floop_guard *guard,
 	return cause;
 }
 
-/*
- * Send a bio to the disk, of a file that shares blocks. @nr of its sectors are
- * in one piece, at @disk.
- */
-static enum floop_cause remap_counted(struct floop_image *image,
-				      struct bio **bio, int counted,
-				      sector_t nr, sector_t disk)
+static noinline enum floop_cause not_sent(struct remap *remap,
+					  enum floop_cause cause)
 {
-	enum floop_cause cause = FLOOP_CAUSE_BLOCKS;
-	struct bio *front = *bio;
+	struct floop_image *image = remap->image;
 
-	if (nr < bio_sectors(front))
-		front = may_split(front) ? remap_split(image, front, nr) : NULL;
-	if (front) {
-		*bio = front;
-		cause = remap_send(image, bio, disk, remap_end_counted,
-				   counted);
-	}
-	if (cause != FLOOP_CAUSE_NONE)
-		floop_shared_end(image, counted);
-	return cause;
+	remap_release(remap);
+	return not_mapped(&image->guard, cause);
 }
 
 /*
@@ -514,6 +486,46 @@ static bool may_be_slow(struct bio *bio)
 }
 
 /*
+ * As floop_remap(), of a file that shares blocks. Keeps the guard's reference
+ * unless the bio is sent.
+ */
+static enum floop_cause remap_shared(struct floop_image *image,
+				     struct bio **bio)
+{
+	enum floop_cause cause = FLOOP_CAUSE_BLOCKS;
+	bool write = op_is_write(bio_op(*bio));
+	struct bio *front = *bio;
+	struct remap *remap;
+	sector_t disk, nr;
+
+	if (may_be_slow(front))
+		return cause;
+	remap = remap_alloc(image);
+	if (!remap)
+		return FLOOP_CAUSE_MEMORY;
+	remap->range.sector = (image->offset >> SECTOR_SHIFT) +
+			      front->bi_iter.bi_sector;
+	remap->range.end = remap->range.sector + bio_sectors(front);
+	if (!floop_shared_begin(image, &remap->range, write, &disk)) {
+		remap_free(image, remap);
+		return cause;
+	}
+	nr = remap->range.end - remap->range.sector;
+	if (nr < bio_sectors(front))
+		front = may_split(front) ? remap_split(image, front, nr) : NULL;
+	if (front) {
+		*bio = front;
+		cause = remap_send(image, bio, remap, disk, remap_end_listed);
+		if (cause == FLOOP_CAUSE_NONE)
+			return cause;
+		remap_freeze_put(remap);
+	}
+	floop_shared_end(image, &remap->range);
+	remap_free(image, remap);
+	return cause;
+}
+
+/*
  * What isn't in the map may be in that of a file that shares blocks, or a hole,
  * which needs no disk.
  */
@@ -524,17 +536,14 @@ static noinline enum floop_cause not_in_map(struct floop_image *image,
 	struct bio *bio = *rest;
 	sector_t sector = (image->offset >> SECTOR_SHIFT) +
 			  bio->bi_iter.bi_sector;
-	sector_t nr = bio_sectors(bio), disk;
 	enum floop_cause cause = FLOOP_CAUSE_BLOCKS;
-	int counted = -ENODATA;
 
-	if (!may_be_slow(bio))
-		counted = floop_shared_begin(image, op_is_write(bio_op(bio)),
-					     sector, &nr, &disk);
-	if (counted >= 0) {
-		cause = remap_counted(image, rest, counted, nr, disk);
-		return cause == FLOOP_CAUSE_NONE ? cause :
-						   not_mapped(guard, cause);
+	if (READ_ONCE(image->shared.map.extents)) {
+		cause = remap_shared(image, rest);
+		if (cause == FLOOP_CAUSE_NONE)
+			return cause;
+		if (cause != FLOOP_CAUSE_BLOCKS)
+			return not_mapped(guard, cause);
 	}
 	if (!floop_holes_have(image, sector, bio_sectors(bio))) {
 		if (READ_ONCE(image->fill.shared))
@@ -562,6 +571,7 @@ enum floop_cause floop_remap(struct floop_image *image, struct bio **bio)
 	struct floop_guard *guard = &image->guard;
 	blk_opf_t opf = (*bio)->bi_opf;
 	enum floop_cause cause;
+	struct remap *remap;
 	sector_t disk;
 
 	if (!percpu_ref_tryget_live(&guard->users))
@@ -587,9 +597,13 @@ enum floop_cause floop_remap(struct floop_image *image, struct bio **bio)
 	if (disk == FLOOP_NOWHERE)
 		return not_in_map(image, bio);
 
-	cause = remap_send(image, bio, disk, remap_end, 0);
+	/* Don't wait for memory while the guard is held: take the file path. */
+	remap = remap_alloc(image);
+	if (unlikely(!remap))
+		return not_mapped(guard, FLOOP_CAUSE_MEMORY);
+	cause = remap_send(image, bio, remap, disk, remap_end);
 	return likely(cause == FLOOP_CAUSE_NONE) ? cause :
-						   not_mapped(guard, cause);
+						   not_sent(remap, cause);
 }
 
 /**

@@ -10,13 +10,13 @@
  *    through the file system move blocks.
  *  - Such a write notes its range as moved before it begins
  *    (floop_holes_write_begin()), and doesn't call the file system before all
- *    mapped I/O has ended there that there was. Mapped I/O counts itself first
- *    and looks for the note then. The fill takes what is noted out of the map.
+ *    mapped I/O has ended there that there was. Mapped I/O lists itself first and
+ *    looks for the note then. The fill takes what is noted out of the map.
  *  - Blocks are added as holes are: only if nobody was writing there when the
  *    file system was asked, and nobody has begun since.
  *  - Others who come to write to the file wait in open(2) while such I/O is in
  *    flight (floop_hold_is_partial()): their writes don't wait for direct I/O.
- *    Mapped I/O counts itself first and looks for a break then.
+ *    Mapped I/O lists itself first and looks for a break then.
  *
  * Only the root cgroup's I/O is mapped here, and not that of the idle class:
  * while it is held up, writes of others would wait for it, and who opens the
@@ -42,8 +42,10 @@ int floop_shared_init_image(struct floop_image *image)
 {
 	unsigned int part;
 
-	for (part = 0; part < FLOOP_PARTS; part++)
-		floop_sides_init(&image->shared.inside[part]);
+	for (part = 0; part < FLOOP_PARTS; part++) {
+		spin_lock_init(&image->shared.inside[part].lock);
+		INIT_LIST_HEAD(&image->shared.inside[part].ranges);
+	}
 	init_waitqueue_head(&image->shared.ended);
 	return floop_map_init(&image->shared.map);
 }
@@ -155,61 +157,95 @@ int floop_shared_add(struct floop_image *image, sector_t sector, sector_t nr,
 	return err;
 }
 
+static struct floop_inside *inside_of(struct floop_shared *shared,
+				      sector_t sector)
+{
+	return &shared->inside[floop_first_part(sector) % FLOOP_PARTS];
+}
+
 /**
  * floop_shared_begin() - before mapped I/O to a file that shares blocks
  * @image: the image, in an epoch, for as long as the I/O takes
+ * @range: where it is in the file; set to its front that is in one piece
  * @write: it is a write
- * @sector: the first sector of its file
- * @nr: the number of sectors; set to how many of them are in one piece
- * @disk: set to where they are on the disk
+ * @disk: set to where that is on the disk
  *
  * Context: Process context. Doesn't sleep.
- * Return: what floop_shared_end() is told, or -ENODATA.
+ * Return: true: call floop_shared_end() when it has ended; false if none of it
+ * is mapped.
  */
-int floop_shared_begin(struct floop_image *image, bool write, sector_t sector,
-		       sector_t *nr, sector_t *disk)
+bool floop_shared_begin(struct floop_image *image, struct floop_range *range,
+			bool write, sector_t *disk)
 {
-	unsigned int part = (sector >> FLOOP_PART_SHIFT) % FLOOP_PARTS;
 	struct floop_shared *shared = &image->shared;
-	sector_t part_end = ((sector >> FLOOP_PART_SHIFT) + 1) <<
-			    FLOOP_PART_SHIFT;
-	int counted;
+	sector_t sector = range->sector, nr;
+	sector_t part_end = (floop_first_part(sector) + 1) << FLOOP_PART_SHIFT;
+	struct floop_inside *inside = inside_of(shared, sector);
 
-	if (!READ_ONCE(shared->map.extents))
-		return -ENODATA;
+	range->end = min(range->end, part_end);
 	/* First: a write, or an opener, sees it; or we see them. */
-	counted = part * 2 + floop_sides_begin(&shared->inside[part]);
+	spin_lock_irq(&inside->lock);
+	list_add(&range->node, &inside->ranges);
+	spin_unlock_irq(&inside->lock);
+	/* The lock keeps what follows inside of it, no more. */
+	smp_mb();
 	if (READ_ONCE(image->guard.state) != FLOOP_GUARD_MAPPED)
 		goto none;
 	/* Then: what is settled now was taken out before. */
-	*nr = floop_holes_unmoved(image, sector, min(*nr, part_end - sector));
-	if (*nr && find(shared, sector, sector + *nr, disk, nr) &&
+	nr = floop_holes_unmoved(image, sector, range->end - sector);
+	if (nr && find(shared, sector, sector + nr, disk, &nr) &&
 	    !(write && *disk & SHARED)) {
 		*disk &= ~SHARED;
-		return counted;
+		if (range->end != sector + nr) {
+			spin_lock_irq(&inside->lock);
+			range->end = sector + nr;
+			spin_unlock_irq(&inside->lock);
+		}
+		return true;
 	}
 none:
-	floop_shared_end(image, counted);
-	return -ENODATA;
+	floop_shared_end(image, range);
+	return false;
 }
 
 /**
  * floop_shared_end() - after mapped I/O to a file that shares blocks
  * @image: the image
- * @counted: from floop_shared_begin()
+ * @range: from floop_shared_begin()
  *
  * Context: Any, interrupts included.
  */
-void floop_shared_end(struct floop_image *image, int counted)
+void floop_shared_end(struct floop_image *image, struct floop_range *range)
 {
 	struct floop_shared *shared = &image->shared;
+	struct floop_inside *inside = inside_of(shared, range->sector);
+	unsigned long flags;
 
-	floop_sides_end(&shared->inside[counted / 2], counted & 1);
+	spin_lock_irqsave(&inside->lock, flags);
+	list_del(&range->node);
+	spin_unlock_irqrestore(&inside->lock, flags);
 	/* A waiter is seen here, or sees the end: see wait_event(). */
-	smp_mb__after_atomic();
+	smp_mb();
 	/* After the barrier */
 	if (unlikely(waitqueue_active(&shared->ended)))
 		wake_up_all(&shared->ended);
+}
+
+static bool is_inside(struct floop_inside *inside, sector_t sector,
+		      sector_t end)
+{
+	struct floop_range *range;
+	unsigned long flags;
+	bool found = false;
+
+	spin_lock_irqsave(&inside->lock, flags);
+	list_for_each_entry(range, &inside->ranges, node) {
+		found = floop_range_overlaps(range, sector, end);
+		if (found)
+			break;
+	}
+	spin_unlock_irqrestore(&inside->lock, flags);
+	return found;
 }
 
 /**
@@ -226,22 +262,9 @@ bool floop_shared_in_flight(struct floop_image *image)
 	/* After the break: see floop_shared_begin(). */
 	smp_mb();
 	for (part = 0; part < FLOOP_PARTS; part++)
-		if (!floop_sides_are_empty(&image->shared.inside[part]))
+		if (is_inside(&image->shared.inside[part], 0, FLOOP_NOWHERE))
 			return true;
 	return false;
-}
-
-/* Has the mapped I/O of a part ended that there was? */
-static bool has_ended(struct floop_shared *shared, unsigned int part, bool wait)
-{
-	struct floop_sides *inside = &shared->inside[part];
-	unsigned long look = floop_sides_look(inside);
-
-	if (floop_sides_have_ended(inside, look))
-		return true;
-	if (wait)
-		wait_event(shared->ended, floop_sides_have_ended(inside, look));
-	return wait;
 }
 
 /**
@@ -255,17 +278,30 @@ static bool has_ended(struct floop_shared *shared, unsigned int part, bool wait)
 bool floop_shared_write_begin(struct floop_io *io, bool wait)
 {
 	struct floop_image *image = io->image;
+	struct floop_shared *shared = &image->shared;
+	/* A write of a part of a block moves all of it. */
+	sector_t block = i_blocksize(file_inode(image->file)) >> SECTOR_SHIFT;
 	sector_t sector = (image->offset >> SECTOR_SHIFT) +
 			  io->bio->bi_iter.bi_sector;
+	sector_t end = round_up(sector + bio_sectors(io->bio), block);
 	sector_t part, last;
 
 	/* As floop_holes_write_begin() */
 	if (likely(!READ_ONCE(image->fill.shared)) ||
 	    !floop_rule_holds(FLOOP_RULE_SHARED))
 		return true;
-	last = floop_last_part(sector, bio_sectors(io->bio));
-	for (part = floop_first_part(sector); part <= last; part++)
-		if (!has_ended(&image->shared, part % FLOOP_PARTS, wait))
+	sector = round_down(sector, block);
+	last = floop_last_part(sector, end - sector);
+	for (part = floop_first_part(sector); part <= last; part++) {
+		struct floop_inside *inside =
+			&shared->inside[part % FLOOP_PARTS];
+
+		if (!is_inside(inside, sector, end))
+			continue;
+		if (!wait)
 			return false;
+		/* What comes sees the note of this write, and goes. */
+		wait_event(shared->ended, !is_inside(inside, sector, end));
+	}
 	return true;
 }

@@ -7,28 +7,41 @@
 #ifndef FLOOP_SHARED_H
 #define FLOOP_SHARED_H
 
+#include <linux/list.h>
+#include <linux/spinlock.h>
 #include <linux/types.h>
 #include <linux/wait.h>
 
 #include "hole.h"
 #include "map.h"
-#include "sides.h"
+#include "range.h"
 
 struct floop_image;
 struct floop_io;
+
+/**
+ * struct floop_inside - the mapped I/O to a part of the file
+ * @lock: protects @ranges; taken in interrupts
+ * @ranges: where it is
+ */
+struct floop_inside {
+	/* protects the list; taken in interrupts */
+	spinlock_t lock;
+	struct list_head ranges;
+};
 
 /**
  * struct floop_shared - the blocks of one image that shares some
  * @map: where they are, with a bit for those that others have, too. Ranges are
  *	taken out in an epoch, so no CPU may use its cached extent
  * @sectors: the number of sectors that others have, too
- * @inside: counts the mapped I/O to them, by part of the file
+ * @inside: the mapped I/O to them that is in flight, by part of the file
  * @ended: waiters for such I/O to end
  */
 struct floop_shared {
 	struct floop_map map;
 	sector_t sectors;
-	struct floop_sides inside[FLOOP_PARTS];
+	struct floop_inside inside[FLOOP_PARTS];
 	wait_queue_head_t ended;
 };
 
@@ -39,9 +52,9 @@ int floop_shared_add(struct floop_image *image, sector_t sector, sector_t nr,
 		     sector_t disk, bool others);
 int floop_shared_remove(struct floop_image *image, sector_t sector,
 			sector_t nr);
-int floop_shared_begin(struct floop_image *image, bool write, sector_t sector,
-		       sector_t *nr, sector_t *disk);
-void floop_shared_end(struct floop_image *image, int counted);
+bool floop_shared_begin(struct floop_image *image, struct floop_range *range,
+			bool write, sector_t *disk);
+void floop_shared_end(struct floop_image *image, struct floop_range *range);
 bool floop_shared_in_flight(struct floop_image *image);
 bool floop_shared_write_begin(struct floop_io *io, bool wait);
 

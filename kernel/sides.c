@@ -52,19 +52,6 @@ void floop_sides_end(struct floop_sides *sides, int side)
 }
 
 /**
- * floop_sides_are_empty() - has all ended that has begun?
- * @sides: the sides
- *
- * Context: Any. Something may begin at once.
- * Return: true if it has.
- */
-bool floop_sides_are_empty(struct floop_sides *sides)
-{
-	return !atomic_read(&sides->inside[0]) &&
-	       !atomic_read(&sides->inside[1]);
-}
-
-/**
  * floop_sides_look() - see what has begun
  * @sides: the sides
  *

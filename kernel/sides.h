@@ -25,7 +25,6 @@ struct floop_sides {
 void floop_sides_init(struct floop_sides *sides);
 int floop_sides_begin(struct floop_sides *sides);
 void floop_sides_end(struct floop_sides *sides, int side);
-bool floop_sides_are_empty(struct floop_sides *sides);
 unsigned long floop_sides_look(struct floop_sides *sides);
 bool floop_sides_have_ended(struct floop_sides *sides, unsigned long look);
 

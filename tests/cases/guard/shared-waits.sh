@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # shows: A write to blocks that an image on xfs shares waits for a mapped read
-#   that is on its way to that part of the file: it gives up the image's share
-#   of the blocks. A write elsewhere doesn't wait.
+#   that is on its way to one of them: it gives up the image's share of the
+#   blocks. A write elsewhere, if only to the next block, doesn't wait.
 # modes: side-by-side
 # machines: stable-side-by-side
 # module: debug
@@ -21,26 +21,47 @@ wait_until 30 maps "$dev" $((16 << 20))
 check "a write" pattern write -d -n -q -b 4k -s 2 -o 1M "$dev" 4k
 wait_until 30 maps "$dev" $((16 << 20))
 
-udev_settle
-window 60000 SUBMIT
-dd if="$dev" of="$WORK/read" bs=4k count=1 skip=512 iflag=direct status=none &
-reader=$!
-wait_until 20 in_window SUBMIT
+# Reads $1 bytes at $2, which is held up on its way
+read_slowly() {
+	udev_settle
+	window 60000 SUBMIT
+	dd if="$dev" of="$WORK/read" bs="$1" count=1 skip=$(($2 / $1)) \
+		iflag=direct status=none &
+	reader=$!
+	wait_until 20 in_window SUBMIT
+}
+
+# Writes $1 bytes at $2, which has to wait for the read
+write_behind() {
+	rm -f "$WORK/written"
+	{
+		pattern write -d -n -q -b "$1" -s 3 -o "$2" "$dev" "$1"
+		touch "$WORK/written"
+	} &
+	writer=$!
+	sleep 2
+	kill -0 $reader || fail "the read did not wait"
+	[ ! -e "$WORK/written" ] || fail "the write did not wait for the read"
+	window 0
+	wait $reader || fail "the read"
+	wait $writer || fail "the write"
+	check "what was written" pattern check -d -q -b "$1" -s 3 -o "$2" \
+		"$dev" "$1"
+}
+
+read_slowly 4096 $((2 << 20))
 check "a write to another part of the file" \
 	pattern write -d -n -q -b 4k -s 3 -o 9M "$dev" 4k
-{
-	pattern write -d -n -q -b 4k -s 3 -o 2M "$dev" 4k
-	touch "$WORK/written"
-} &
-writer=$!
-sleep 2
-kill -0 $reader || fail "the read did not wait"
-[ ! -e "$WORK/written" ] || fail "the write did not wait for the read"
-window 0
-wait $reader || fail "the read"
-wait $writer || fail "the write"
-check "what was written" pattern check -d -q -b 4k -s 3 -o 2M "$dev" 4k
+check "a write to the next block" \
+	pattern write -d -n -q -b 4k -s 3 -o $(((2 << 20) + 4096)) "$dev" 4k
+write_behind 4096 $((2 << 20))
+check "and next to it" pattern check -d -q -b 4k -s 3 \
+	-o $(((2 << 20) + 4096)) "$dev" 4k
 check "and elsewhere" pattern check -d -q -b 4k -s 3 -o 9M "$dev" 4k
+
+# A part of a block
+read_slowly 512 $((4 << 20))
+write_behind 512 $(((4 << 20) + 1024))
 drop_caches
 check "the clone" pattern check -q -s 1 "$MNT/clone" 16M
 detach "$dev"
