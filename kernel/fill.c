@@ -70,8 +70,9 @@ struct found {
  * MAX_LOOKS, but not before the sector @least. bmap() has @answered for some
  * block, or is @probed not to. It is @careful if the file may share blocks:
  * @quiet says where nobody was writing before, and somebody has been @busy
- * there meanwhile. @kinds is what the chunk @chunk is where it has no data, as
- * far as it is looked up, in @parts; 0: not known yet.
+ * there meanwhile. It is the @whole of what was marked. @kinds is what the
+ * chunk @chunk is where it has no data, as far as it is looked up, in @parts;
+ * 0: not known yet.
  */
 struct batch {
 	struct floop_look look;
@@ -83,6 +84,7 @@ struct batch {
 	bool probed;
 	bool answered;
 	bool busy;
+	bool whole;
 	bool careful;
 	unsigned long chunk;
 	unsigned int kinds;
@@ -283,7 +285,6 @@ static void note_kind(struct batch *batch, struct floop_todo *todo,
 		}
 		batch->chunk = chunk;
 		batch->kinds |= kind;
-		batch->parts++;
 	}
 	mutex_unlock(lock);
 }
@@ -316,9 +317,34 @@ static bool look_at_empty(struct batch *batch, struct floop_todo *todo,
 		if (batch->look.err)
 			return false;
 		note_kind(batch, todo, *sector, part_end, kind);
+		batch->parts++;
 		*sector = part_end;
 	}
 	return true;
+}
+
+/*
+ * Pass over a known hole, at @sector: nothing has changed there since the file
+ * system was asked. What its chunk is without data is told again when that is
+ * complete, so it has to be known. Returns where to go on.
+ */
+static sector_t pass_known(struct batch *batch, struct floop_todo *todo,
+			   sector_t sector, sector_t end)
+{
+	struct floop_image *image = batch->image;
+	unsigned long chunk = sector >> todo->shift;
+	enum floop_kind kind = FLOOP_KIND_UNWRITTEN;
+	sector_t known;
+
+	if (test_bit(chunk, todo->hole))
+		kind = FLOOP_KIND_HOLE;
+	else if (!test_bit(chunk, todo->unwritten))
+		return sector;
+	known = floop_holes_end(image, sector,
+				min(end, next_start(todo, sector)));
+	if (known > sector)
+		note_kind(batch, todo, sector, known, kind);
+	return known;
 }
 
 /*
@@ -511,10 +537,15 @@ static bool look_up_gap(struct batch *batch, struct floop_todo *todo,
 	sector_t data, hole = 0;
 
 	while (*sector < end) {
-		sector_t block = *sector >> shift, disk, nr;
+		sector_t block, disk, nr;
 
 		if (is_over(batch, *sector))
 			return false;
+		if (*sector >= hole)
+			*sector = pass_known(batch, todo, *sector, end);
+		if (*sector >= end)
+			break;
+		block = *sector >> shift;
 		if (end - *sector >= LIST_SECTORS && is_list_due(batch)) {
 			if (!look_up_listed(batch, todo, sector, end))
 				return false;
@@ -618,13 +649,11 @@ static bool look_up(struct batch *batch, struct floop_todo *todo,
 	return true;
 }
 
-/* Look up the chunks from @chunk on that are marked. Returns as look_up(). */
+/* Look up the chunks from @chunk to @last, which are marked: as look_up(). */
 static bool look_up_chunks(struct batch *batch, struct floop_todo *todo,
-			   unsigned long chunk)
+			   unsigned long chunk, unsigned long last)
 {
 	unsigned int shift = todo->shift;
-	unsigned long last = find_next_zero_bit(todo->bits, todo->chunks,
-						chunk);
 	sector_t sector = (sector_t)chunk << shift;
 	sector_t limit = min((sector_t)last << shift,
 			     file_sectors(batch->image));
@@ -642,6 +671,25 @@ static bool look_up_chunks(struct batch *batch, struct floop_todo *todo,
 	return look_up(batch, todo, sector, limit);
 }
 
+/* Look up what is marked from @chunk to @end. Returns as look_up(). */
+static bool look_up_marked(struct batch *batch, struct floop_todo *todo,
+			   unsigned long chunk, unsigned long end)
+{
+	unsigned long last;
+
+	for (;; chunk = last) {
+		chunk = find_next_bit(todo->bits, end, chunk);
+		if (chunk >= end)
+			return true;
+		if (batch->look.looks >= max_looks())
+			return false;
+		last = find_next_zero_bit(todo->bits, end, chunk);
+		if (!look_up_chunks(batch, todo, chunk, last))
+			return false;
+		cond_resched();
+	}
+}
+
 /* Look up the rest of the chunk where the last batch had no more room. */
 static bool look_up_rest(struct batch *batch, struct floop_todo *todo)
 {
@@ -657,22 +705,14 @@ static bool look_up_rest(struct batch *batch, struct floop_todo *todo)
 	return look_up(batch, todo, sector, limit);
 }
 
-/* Find the next chunk to look up, beginning at the last miss. */
-static unsigned long next_chunk(struct floop_fill *fill,
-				struct floop_todo *todo)
+static bool is_marked(const struct floop_todo *todo)
 {
-	unsigned long near = READ_ONCE(fill->near) >> todo->shift, chunk;
-
-	chunk = find_next_bit(todo->bits, todo->chunks, near);
-	if (chunk >= todo->chunks)
-		chunk = find_first_bit(todo->bits, todo->chunks);
-	return chunk;
+	return find_first_bit(todo->bits, todo->chunks) < todo->chunks;
 }
 
 static bool is_done(struct floop_fill *fill, struct floop_todo *todo)
 {
-	return fill->rest == FLOOP_NOWHERE &&
-	       next_chunk(fill, todo) >= todo->chunks;
+	return fill->rest == FLOOP_NOWHERE && !is_marked(todo);
 }
 
 /* The two maps have one bound. */
@@ -827,18 +867,17 @@ static int make_chunks_durable(struct floop_image *image)
 static int look_up_batch(struct batch *batch, struct floop_todo *todo)
 {
 	struct floop_fill *fill = &batch->image->fill;
-	unsigned long chunk;
-	bool more = true;
+	unsigned long near = min_t(sector_t, todo->chunks,
+				   READ_ONCE(fill->near) >> todo->shift);
 
-	if (fill->rest != FLOOP_NOWHERE)
-		more = look_up_rest(batch, todo);
-	while (more && batch->look.looks < max_looks()) {
-		chunk = next_chunk(fill, todo);
-		if (chunk >= todo->chunks)
-			break;
-		more = look_up_chunks(batch, todo, chunk);
-		cond_resched();
-	}
+	/*
+	 * Beginning at the last miss, and each chunk once: writes may mark some
+	 * as fast as they are looked up.
+	 */
+	batch->whole = (fill->rest == FLOOP_NOWHERE ||
+			look_up_rest(batch, todo)) &&
+		       look_up_marked(batch, todo, near, todo->chunks) &&
+		       look_up_marked(batch, todo, 0, near);
 	if (batch->look.left || !batch->nr)
 		return batch->look.err;
 	return batch_commit(batch, todo) ?: batch->look.err;
@@ -872,16 +911,17 @@ static void look_again(struct floop_image *image, struct floop_todo *todo)
 }
 
 /*
- * Continue at once, with other work in between; after a delay if the file
- * system has failed or memory is short, or if only unknown holes are left, or a
- * file that shares blocks; not at all if everything is looked up, the map is
- * full, or the epoch has ended. The next epoch starts the fill itself.
+ * Continue at once, with other work in between; after a delay if only writes
+ * since have left something, if the file system has failed or memory is short,
+ * or if only unknown holes are left, or a file that shares blocks; not at all
+ * if everything is looked up, the map is full, or the epoch has ended. The next
+ * epoch starts the fill itself.
  */
 static void schedule_next(struct floop_image *image, struct floop_todo *todo,
-			  int err, bool busy, unsigned long epoch)
+			  int err, bool busy, bool whole, unsigned long epoch)
 {
 	struct floop_fill *fill = &image->fill;
-	unsigned long later = MAX_JIFFY_OFFSET;
+	unsigned long later = MAX_JIFFY_OFFSET, linger;
 
 	if (err == -ENOSPC || !floop_guard_in_epoch(&image->guard, epoch))
 		return;
@@ -894,8 +934,9 @@ static void schedule_next(struct floop_image *image, struct floop_todo *todo,
 		fill->busy_wait = !busy ? 0 :
 				  clamp_t(unsigned long, fill->busy_wait * 2,
 					  WROTE_LINGERS, BUSY_LAST);
-		floop_ask_queue(todo->ask,
-				max(fill->backoff, fill->busy_wait));
+		linger = whole ? WROTE_LINGERS : 0;
+		floop_ask_queue(todo->ask, max3(linger, fill->backoff,
+						fill->busy_wait));
 		return;
 	}
 	if (fill->unsure >= fill->unsure_end)
@@ -912,7 +953,7 @@ static void schedule_next(struct floop_image *image, struct floop_todo *todo,
 	floop_ask_queue(todo->ask, later);
 	/* A write that has not seen that it is late is seen here. */
 	smp_mb();
-	if (next_chunk(fill, todo) < todo->chunks) {
+	if (is_marked(todo)) {
 		/* Nor may it have found that the timer was set. */
 		WRITE_ONCE(fill->late, false);
 		floop_ask_hasten(todo->ask, WROTE_LINGERS);
@@ -928,7 +969,7 @@ static void fill_work(struct floop_ask *ask)
 	unsigned long epoch = READ_ONCE(image->guard.epoch);
 	unsigned int memflags;
 	struct batch *batch;
-	bool left = false, busy = false;
+	bool left = false, busy = false, whole = false;
 	int err;
 
 	if (!todo)
@@ -965,6 +1006,7 @@ static void fill_work(struct floop_ask *ask)
 		batch->probed = false;
 		batch->answered = false;
 		batch->busy = false;
+		batch->whole = false;
 		batch->careful = false;
 		batch->chunk = 0;
 		batch->kinds = 0;
@@ -974,6 +1016,7 @@ static void fill_work(struct floop_ask *ask)
 		err = look_up_batch(batch, todo);
 		left = batch->look.left;
 		busy = batch->busy;
+		whole = batch->whole;
 		kvfree(batch);
 	}
 	if (left)
@@ -981,7 +1024,7 @@ static void fill_work(struct floop_ask *ask)
 	if (!err)
 		err = make_chunks_durable(image);
 schedule:
-	schedule_next(image, todo, err, busy, epoch);
+	schedule_next(image, todo, err, busy, whole, epoch);
 restore:
 	memalloc_noio_restore(memflags);
 }

@@ -345,6 +345,34 @@ bool floop_holes_have(struct floop_image *image, sector_t sector, sector_t nr)
 }
 
 /**
+ * floop_holes_end() - how far is a known hole known?
+ * @image: the image, in an epoch
+ * @sector: the first sector of its file that isn't in the map
+ * @end: the first one that isn't of interest
+ *
+ * Context: Any. Doesn't sleep.
+ * Return: the first sector that isn't known to be in a hole, at most @end;
+ * @sector if it isn't itself.
+ */
+sector_t floop_holes_end(struct floop_image *image, sector_t sector,
+			 sector_t end)
+{
+	struct floop_hole_bits *bits;
+	sector_t known = sector;
+	unsigned long first;
+
+	rcu_read_lock();
+	bits = rcu_dereference(image->holes.bits);
+	if (bits) {
+		first = sector >> bits->shift;
+		first = find_next_zero_bit(bits->bits, bits->nr, first);
+		known = clamp((sector_t)first << bits->shift, sector, end);
+	}
+	rcu_read_unlock();
+	return known;
+}
+
+/**
  * floop_holes_unmoved() - how much of a range may no write have moved?
  * @image: the image, in an epoch
  * @sector: the first sector of its file
