@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Allocate ahead. A write to a hole becomes the write of a chunk: the data, and
- * zeroes behind it. It is one call to the file system, and the chunk is mapped
+ * zeroes around it. It is one call to the file system, and the chunk is mapped
  * as soon as it is written, so the next writes there are mapped.
  *
  * Zeroes may only be written where nobody else writes:
@@ -18,9 +18,7 @@
  * An opener may hold what others wait for: truncate(2) keeps the file system
  * from being frozen. So on the way to its end a chunk waits for the inode's
  * lock and the disk only: it has freeze protection before it is written, and
- * ends where its I/O ends. The data comes first, so a chunk that ends early for
- * want of room has taken none that the data needs: the write is done again by
- * itself.
+ * ends where its I/O ends. If that is early, the write is done again by itself.
  *
  * The chunk is mapped before an fsync has made it durable, so a mapped write
  * may be found only after an fsync. A flush after the chunk is an fsync anyway
@@ -57,13 +55,13 @@
 #define ZEROES_ORDER	get_order(SZ_64K)
 
 /**
- * struct chunk - a write with zeroes behind it
+ * struct chunk - a write with zeroes around it
  * @bio: stands for all of it
  * @part: the write
  * @range: what the chunk covers, where nobody else may write
  * @parked: I/O that waits for the chunk
  * @epoch: in which the chunk has begun
- * @vecs: data, zeroes
+ * @vecs: zeroes, data, zeroes
  */
 struct chunk {
 	struct bio bio;
@@ -143,11 +141,12 @@ void floop_ahead_leave(struct floop_io *io)
 }
 
 /*
- * Take the range of a chunk away from all other I/O. It ends where others are
- * writing. Returns false if they write where the data goes, up to @end.
+ * Take the range of a chunk away from all other I/O. It is cut off where others
+ * are writing. Returns false if they write where the data goes, from @sector to
+ * @end.
  */
 static bool take_range(struct floop_ahead *ahead, struct floop_range *range,
-		       sector_t end)
+		       sector_t sector, sector_t end)
 {
 	struct list_head *lists[] = { &ahead->ranges, &ahead->chunks };
 	struct floop_range *other;
@@ -157,10 +156,12 @@ static bool take_range(struct floop_ahead *ahead, struct floop_range *range,
 	spin_lock_irq(&ahead->lock);
 	for (i = 0; i < ARRAY_SIZE(lists); i++) {
 		list_for_each_entry(other, lists[i], node) {
-			if (floop_range_overlaps(other, range->sector, end))
+			if (floop_range_overlaps(other, sector, end))
 				goto unlock;
 			if (other->sector >= end)
 				range->end = min(range->end, other->sector);
+			else
+				range->sector = max(range->sector, other->end);
 		}
 	}
 	list_add(&range->node, &ahead->chunks);
@@ -190,25 +191,27 @@ static void untake_range(struct floop_ahead *ahead, struct chunk *chunk)
 }
 
 /*
- * End a range where data begins. Returns false if that is before @end: then the
- * write goes to other blocks than those of a hole. To SEEK_DATA, what is
- * allocated and not written is a hole as well. It goes through all of that up
- * to the next data, so it isn't asked where a hole is known.
+ * Begin a range where a hole is known to begin, and end it where data begins.
+ * Returns false if there is some from @sector to @end: then the write goes to
+ * other blocks than those of a hole. To SEEK_DATA, what is allocated and not
+ * written is a hole as well. It goes through all of that up to the next data,
+ * so it isn't asked where a hole is known.
  *
  * Data must not be in the page cache only. iomap looks for written blocks
  * first, and then for pages: what is written back and dropped in between is a
  * hole to it. Pages that come later have no data for this range, which is ours.
  */
 static bool find_hole(struct floop_image *image, struct floop_range *range,
-		      sector_t end)
+		      sector_t sector, sector_t end)
 {
 	loff_t data;
 
 	if (READ_ONCE(image->file->f_mapping->nrpages))
 		return false;
-	if (floop_holes_have(image, end, range->end - end))
+	range->sector = floop_holes_begin(image, range->sector, sector);
+	if (floop_holes_end(image, end, range->end) == range->end)
 		return true;
-	data = vfs_llseek(image->file, (loff_t)range->sector << SECTOR_SHIFT,
+	data = vfs_llseek(image->file, (loff_t)sector << SECTOR_SHIFT,
 			  SEEK_DATA);
 	if (data == -ENXIO)
 		return true;
@@ -242,23 +245,27 @@ static bool may_be_part(struct floop_io *io)
 	       !(floop_rw_pos(io) & (i_blocksize(file_inode(image->file)) - 1));
 }
 
-/*
- * The chunk for a write: up to the next multiple of the unit, within the device
- * and the file.
- */
+/* The chunk for a write: whole units, within the device and the file. */
 static void plan(struct floop_io *io, unsigned int unit,
 		 struct floop_range *range)
 {
 	struct floop_image *image = io->image;
-	struct inode *inode = file_inode(image->file);
-	unsigned int block = i_blocksize(inode) >> SECTOR_SHIFT;
-	sector_t high = min_t(sector_t, i_size_read(inode) >> SECTOR_SHIFT,
-			      (image->offset >> SECTOR_SHIFT) +
-			      get_capacity(image->dev->disk));
+	sector_t low = image->offset >> SECTOR_SHIFT;
+	sector_t high = min_t(sector_t, low + get_capacity(image->dev->disk),
+			      i_size_read(file_inode(image->file)) >>
+			      SECTOR_SHIFT);
 
-	range->sector = first_sector(io);
-	range->end = min(round_up(end_sector(io), (sector_t)unit),
-			 round_down(high, (sector_t)block));
+	range->sector = max(round_down(first_sector(io), (sector_t)unit), low);
+	range->end = min(round_up(end_sector(io), (sector_t)unit), high);
+}
+
+/* A part of a block would wait for all direct I/O in flight. */
+static void to_blocks(struct floop_image *image, struct floop_range *range)
+{
+	sector_t block = i_blocksize(file_inode(image->file)) >> SECTOR_SHIFT;
+
+	range->sector = round_up(range->sector, block);
+	range->end = round_down(range->end, block);
 }
 
 static unsigned int count_zeroes(sector_t nr)
@@ -359,16 +366,18 @@ static void fill_bio(struct chunk *chunk, struct floop_io *io,
 		     unsigned int vecs)
 {
 	struct bio *bio = &chunk->bio, *data = io->bio;
-	sector_t more = chunk->range.end - end_sector(io);
+	sector_t before = first_sector(io) - chunk->range.sector;
+	sector_t behind = chunk->range.end - end_sector(io);
 
 	bio_init(bio, data->bi_bdev, chunk->vecs, vecs, data->bi_opf);
 	bio_clone_blkg_association(bio, data);
 	bio->bi_ioprio = data->bi_ioprio;
-	bio->bi_iter.bi_sector = data->bi_iter.bi_sector;
+	bio->bi_iter.bi_sector = data->bi_iter.bi_sector - before;
 	bio->bi_end_io = chunk_end_io;
+	add_zeroes(bio, before);
 	add_data(bio, data);
-	add_zeroes(bio, more);
-	io->image->ahead.bytes += more << SECTOR_SHIFT;
+	add_zeroes(bio, behind);
+	io->image->ahead.bytes += (before + behind) << SECTOR_SHIFT;
 }
 
 /*
@@ -379,10 +388,10 @@ static struct floop_io *make_chunk(struct floop_io *io,
 				   struct floop_range *range)
 {
 	struct floop_image *image = io->image;
-	sector_t end = end_sector(io);
-	sector_t block = i_blocksize(file_inode(image->file)) >> SECTOR_SHIFT;
+	sector_t sector = first_sector(io), end = end_sector(io);
 	/* Its memory is whole pages, so it has no more vectors than pages. */
 	unsigned int vecs = bio_sectors(io->bio) / PAGE_SECTORS +
+			    count_zeroes(sector - range->sector) +
 			    count_zeroes(range->end - end);
 	struct floop_io *chunk_io;
 	struct chunk *chunk;
@@ -397,23 +406,24 @@ static struct floop_io *make_chunk(struct floop_io *io,
 	chunk->part = io;
 	chunk->parked = NULL;
 	chunk->range = *range;
-	if (!take_range(&image->ahead, &chunk->range, end))
+	if (!take_range(&image->ahead, &chunk->range, sector, end))
 		goto free_io;
 	if (!floop_guard_ahead_begin(image, &chunk->epoch))
 		goto untake;
 	/* Nobody else writes there from here on. */
 	*range = chunk->range;
-	/* A part of a block would wait for all direct I/O in flight. */
-	range->end = round_down(range->end, block);
+	to_blocks(image, range);
 	if (chunk->epoch == READ_ONCE(image->ahead.useless) ||
-	    range->end <= end || !find_hole(image, range, end))
+	    !find_hole(image, range, sector, end) ||
+	    range->end - range->sector <= end - sector)
 		goto guard;
 	/*
 	 * It reads as a hole, but is none for the next chunk: what is mapped of
 	 * this one by then may have been written to.
 	 */
-	floop_holes_remove(image, end, range->end - end);
+	floop_holes_remove(image, range->sector, range->end - range->sector);
 	spin_lock_irq(&image->ahead.lock);
+	chunk->range.sector = range->sector;
 	chunk->range.end = range->end;
 	spin_unlock_irq(&image->ahead.lock);
 	fill_bio(chunk, io, vecs);
@@ -464,7 +474,7 @@ struct floop_io *floop_ahead(struct floop_io *io)
 			       bio_sectors(io->bio));
 	if (unit > bio_sectors(io->bio)) {
 		plan(io, unit, &range);
-		if (range.end > end_sector(io) &&
+		if (range.end - range.sector > bio_sectors(io->bio) &&
 		    floop_runs_have_room(io->image))
 			chunk_io = make_chunk(io, &range);
 	}

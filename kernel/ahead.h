@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Allocate ahead: a write to a hole writes zeroes to the blocks behind it, too,
+ * Allocate ahead: a write to a hole writes zeroes to the blocks around it, too,
  * so that later writes find blocks that are mapped.
  */
 #ifndef FLOOP_AHEAD_H

@@ -35,8 +35,8 @@
 #define BATCH			1024
 /* How many extents the helper lists at a time. */
 #define LISTED			256
-/* Questions after which it is worth to start the helper. */
-#define MANY_LOOKS		64
+/* Questions that take as many instructions as to start the helper. */
+#define MANY_LOOKS		512
 /* 1 MiB, in sectors: where less is new, bmap() takes fewer instructions. */
 #define LIST_SECTORS		BIT(11)
 /* Questions to the file system before the batch goes into the map. */
@@ -427,7 +427,7 @@ static bool is_list_due(struct batch *batch)
 		return batch->probed;
 	/* If bmap() answers, the file shares nothing, and isn't realtime. */
 	return batch->answered && !fill->unlisted &&
-	       (fill->listed || batch->look.looks >= MANY_LOOKS);
+	       (floop_helper_is_there() || batch->look.looks >= MANY_LOOKS);
 }
 
 /*
@@ -471,7 +471,6 @@ static bool look_up_listed(struct batch *batch, struct floop_todo *todo,
 			*sector = min(end, next_start(todo, *sector));
 		return true;
 	}
-	fill->listed = true;
 	fill->relist = RELIST_FIRST;
 	for (i = 0; i < nr; i++) {
 		struct fiemap_extent *extent = &batch->listed[i];
@@ -1137,7 +1136,6 @@ int floop_fill_start(struct floop_image *image)
 	fill->full = false;
 	fill->shared = false;
 	fill->still_shares = false;
-	fill->listed = false;
 	fill->unlisted = false;
 	fill->late = false;
 	floop_unshare_init(fill);

@@ -46,7 +46,6 @@ struct floop_todo {
  *	some with another file, or has shared some; set in an epoch only
  * @still_shares: a block that it shares has been listed, since all was looked
  *	up again
- * @listed: a list has been had, so the next one is asked for soon
  * @unlisted: no list is to be had
  * @asked: one was asked for
  * @late: the work is queued for nothing urgent
@@ -78,7 +77,6 @@ struct floop_fill {
 	bool full;
 	bool shared;
 	bool still_shares;
-	bool listed;
 	bool unlisted;
 	bool asked;
 	bool late;

@@ -251,6 +251,19 @@ bool floop_helper_is_set(void)
 }
 
 /**
+ * floop_helper_is_there() - does a helper wait for questions?
+ *
+ * To start one takes five million instructions.
+ *
+ * Context: Any.
+ * Return: true if one does, at this moment.
+ */
+bool floop_helper_is_there(void)
+{
+	return READ_ONCE(helpers.idle);
+}
+
+/**
  * floop_helper_ask() - list a file's extents
  * @file: the file
  * @pos: from where on, in bytes
@@ -313,13 +326,13 @@ static struct question *take_question(void)
 	unsigned long dismissals;
 
 	spin_lock(&helpers.lock);
-	helpers.idle++;
+	WRITE_ONCE(helpers.idle, helpers.idle + 1);
 	dismissals = helpers.dismissals;
 	spin_unlock(&helpers.lock);
 	wait_event_interruptible_timeout(helpers.asked, is_wanted(dismissals),
 					 IDLE);
 	spin_lock(&helpers.lock);
-	helpers.idle--;
+	WRITE_ONCE(helpers.idle, helpers.idle - 1);
 	question = list_first_entry_or_null(&helpers.questions,
 					    struct question, node);
 	if (question) {

@@ -22,6 +22,7 @@ struct vm_area_struct;
 extern const struct kernel_param_ops floop_helper_ops;
 
 bool floop_helper_is_set(void);
+bool floop_helper_is_there(void);
 int floop_helper_ask(struct file *file, u64 pos, u64 size,
 		     struct fiemap_extent *found, unsigned int max);
 void floop_helper_settle(void);

@@ -373,6 +373,37 @@ sector_t floop_holes_end(struct floop_image *image, sector_t sector,
 }
 
 /**
+ * floop_holes_begin() - since where is a known hole known?
+ * @image: the image, in an epoch
+ * @sector: the first sector of its file that is of interest
+ * @end: the first one behind the hole; a whole number of blocks
+ *
+ * Context: Any. Doesn't sleep.
+ * Return: the first sector, from @sector on, behind which all is known to be in
+ * a hole up to @end; @end if there is none.
+ */
+sector_t floop_holes_begin(struct floop_image *image, sector_t sector,
+			   sector_t end)
+{
+	struct floop_hole_bits *bits;
+	sector_t known = end;
+	unsigned long first;
+
+	rcu_read_lock();
+	bits = rcu_dereference(image->holes.bits);
+	if (bits && IS_ALIGNED(end, BIT(bits->shift)) &&
+	    end >> bits->shift <= bits->nr) {
+		first = end >> bits->shift;
+		while (((sector_t)first << bits->shift) > sector &&
+		       test_bit(first - 1, bits->bits))
+			first--;
+		known = clamp((sector_t)first << bits->shift, sector, end);
+	}
+	rcu_read_unlock();
+	return known;
+}
+
+/**
  * floop_holes_unmoved() - how much of a range may no write have moved?
  * @image: the image, in an epoch
  * @sector: the first sector of its file

@@ -93,6 +93,8 @@ void floop_holes_look_at_parts(struct floop_image *image,
 bool floop_holes_are_quiet(struct floop_image *image,
 			   const struct floop_quiet *quiet, sector_t sector,
 			   sector_t nr);
+sector_t floop_holes_begin(struct floop_image *image, sector_t sector,
+			   sector_t end);
 sector_t floop_holes_end(struct floop_image *image, sector_t sector,
 			 sector_t end);
 sector_t floop_holes_unmoved(struct floop_image *image, sector_t sector,

@@ -29,7 +29,7 @@
  */
 #define REGION_SECTORS	(SZ_256K >> SECTOR_SHIFT)
 #define LONE_WRITES	2
-/* Up to where the second write of a run allocates, and the most later ones. */
+/* What the second write of a run allocates, and the most that later ones do. */
 #define RUN_SECTORS	(SZ_64K >> SECTOR_SHIFT)
 #define MOST_SECTORS	(SZ_1M >> SECTOR_SHIFT)
 
@@ -110,7 +110,7 @@ static bool is_filled(struct floop_image *image, const struct floop_run *run,
 }
 
 /**
- * floop_runs_unit() - up to where a write to a hole allocates
+ * floop_runs_unit() - how much a write to a hole allocates
  * @image: the image
  * @sector: the first sector of its file that is written
  * @nr: the number of sectors, not 0
@@ -121,7 +121,8 @@ static bool is_filled(struct floop_image *image, const struct floop_run *run,
  * after LONE_WRITES of them in a region the next one allocates the region.
  *
  * Context: The writer of the image. Doesn't sleep.
- * Return: sectors, a power of two: up to the next multiple; 0: its own blocks.
+ * Return: sectors, a power of two: all of the multiples that it is in; 0: its
+ * own blocks.
  */
 unsigned int floop_runs_unit(struct floop_image *image, sector_t sector,
 			     unsigned int nr)

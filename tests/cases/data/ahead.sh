@@ -31,28 +31,34 @@ for fs in $(file_systems ext4); do
 	done
 	rm "$MNT/image"
 
-	# A chunk: one write, and zeroes up to the next 64 KiB
+	# A chunk: one write, and zeroes in all of its 64 KiB
 	mkimage $((8 << 20)) "$MNT/image" >/dev/null
 	dev=$(attach "$MNT/image")
 	allocate "$dev" 65536
 	wait_until 30 mapped "$dev"
+	wait_until 20 reads_hole 0 4096
 	check "$fs: a write to a hole" \
 		pattern write -d -n -q -b 4k -s 5 -o 1044k "$dev" 4k
-	is "$fs: zeroes written" "$(loop_stat "$dev" zeroed_bytes)" 40960
-	wait_until 20 maps "$dev" 45056
-	is "$fs: mapped" "$(loop_stat "$dev" mapped_bytes)" 45056
+	is "$fs: zeroes written" "$(loop_stat "$dev" zeroed_bytes)" 61440
+	wait_until 20 maps "$dev" 65536
+	is "$fs: mapped" "$(loop_stat "$dev" mapped_bytes)" 65536
 	mapped=$(ios "$dev" mapped)
 	check "$fs: a write beside it" \
 		pattern write -d -n -q -b 4k -s 6 -o 1084k "$dev" 4k
-	is "$fs: its path" "$(($(ios "$dev" mapped) - mapped))" 1
+	check "$fs: and before it" \
+		pattern write -d -n -q -b 4k -s 7 -o 1028k "$dev" 4k
+	is "$fs: their path" "$(($(ios "$dev" mapped) - mapped))" 2
 	sync "$dev"
 	detach "$dev"
 	check "$fs: in the file" pattern check -q -b 4k -s 5 -o 1044k \
 		"$MNT/image" 4k
 	check "$fs: in the file" pattern check -q -b 4k -s 6 -o 1084k \
 		"$MNT/image" 4k
+	check "$fs: in the file" pattern check -q -b 4k -s 7 -o 1028k \
+		"$MNT/image" 4k
 	check "$fs: zeroes" cmp -n 36k -i 1048k:0 "$MNT/image" /dev/zero
-	is "$fs: taken on the disk" "$(($(stat -c '%b / 2' "$MNT/image")))" 44
+	check "$fs: and before it" cmp -n 12k -i 1032k:0 "$MNT/image" /dev/zero
+	is "$fs: taken on the disk" "$(($(stat -c '%b / 2' "$MNT/image")))" 64
 	rm "$MNT/image"
 
 	# A run: 4k, then what is left of 64k, then twice as much each time, up

@@ -35,6 +35,7 @@ sparse() {
 	allocate "$dev" 64k
 	wait_until 30 mapped "$dev"
 	udev_settle
+	wait_until 20 reads_hole 0 4096
 }
 
 # The neighbour's write comes after the zeroes, and stays
@@ -43,7 +44,7 @@ openers() {
 	sparse 8M
 	dmsetup suspend --noflush --nolockfs below
 	chunk 1 1044k
-	wait_until 20 zeroed 40960
+	wait_until 20 zeroed $((60 * 1024))
 	sleep 0.2
 	check "$fs: an open to read" opens nonblock r
 	refused "$fs: an open to write that may not wait" \
@@ -64,22 +65,29 @@ openers() {
 	detach "$dev"
 }
 
-# A durable write is none of a chunk, nor is one of a cgroup: this one hangs
-# when the chunk is made, which ends with the last block before it. A discard of
-# what the chunk covers comes later. It waits in the file system, which ends all
+# durable OFFSET - hangs, in the background
+durable() {
+	local file
+	file=$(ios "$dev" file)
+	in_group other pattern write -d -a -n -q -b 512 -s 4 -o "$1" \
+		"$dev" 512 &
+	durable+=($!)
+	wait_until 20 more_ios "$dev" file "$file"
+	sleep 0.3
+}
+
+# A durable write is none of a chunk, nor is one of a cgroup: these hang when
+# the chunk is made, which is what is between their blocks. A discard of what
+# the chunk covers comes later. It waits in the file system, which ends all
 # direct I/O before it takes blocks away. Who opens the image in that pause
 # waits for the zeroes, too.
 in_flight() {
-	local first discard opener file
+	local discard opener durable=() at
+	local before=$(((3076 << 10) + 512)) behind=$(((3120 << 10) + 512))
 	sparse 8M
-	wait_until 20 reads_hole 0 4096
-	file=$(ios "$dev" file)
 	dmsetup suspend --noflush --nolockfs below
-	in_group other pattern write -d -a -n -q -b 512 -s 4 \
-		-o $(((3120 << 10) + 512)) "$dev" 512 &
-	first=$!
-	wait_until 20 more_ios "$dev" file "$file"
-	sleep 0.3
+	durable $behind
+	durable $before
 	chunk 5 3100k
 	wait_until 20 zeroed 1
 	blkdiscard -o 3108k -l 4k "$dev" &
@@ -90,19 +98,35 @@ in_flight() {
 	opener=$!
 	wait_until 20 grep -q break_lease "/proc/$opener/stack"
 	dmsetup resume below
-	wait $first || fail "$fs: the durable write failed"
+	wait "${durable[@]}" || fail "$fs: a durable write failed"
 	wait $writer || fail "$fs: the write beside it failed"
 	wait $discard || fail "$fs: the discard failed"
 	wait $opener || fail "$fs: an open to write failed"
 	is "$fs: zeroes beside a write" "$(loop_stat "$dev" zeroed_bytes)" \
-		$((16 * 1024))
-	check "$fs: the durable write" pattern check -d -q -b 512 -s 4 \
-		-o $(((3120 << 10) + 512)) "$dev" 512
+		$(((20 + 16) * 1024))
+	for at in $before $behind; do
+		check "$fs: a durable write" pattern check -d -q -b 512 -s 4 \
+			-o "$at" "$dev" 512
+	done
 	check "$fs: the write beside it" pattern check -d -q -b 4k -s 5 \
 		-o 3100k "$dev" 4k
 	detach "$dev"
 	is "$fs: taken on the disk" "$(stat -c '%b / 8' "$MNT/image")" \
-		"40 / 8"
+		"88 / 8"
+}
+
+# A chunk begins behind what is data, mapped or not
+after_data() {
+	sparse 8M
+	check "$fs: data" pattern write -d -a -n -q -b 4k -s 6 -o 6152k \
+		"$dev" 4k
+	check "$fs: a chunk" pattern write -d -n -q -b 4k -s 7 -o 6176k \
+		"$dev" 4k
+	is "$fs: zeroes around it" "$(loop_stat "$dev" zeroed_bytes)" \
+		$(((20 + 28) * 1024))
+	check "$fs: the data before it" pattern check -d -q -b 4k -s 6 \
+		-o 6152k "$dev" 4k
+	detach "$dev"
 }
 
 # Who turns mapping off waits for the zeroes
@@ -111,7 +135,7 @@ turned_off() {
 	sparse 8M
 	dmsetup suspend --noflush --nolockfs below
 	chunk 9 1044k
-	wait_until 20 zeroed 40960
+	wait_until 20 zeroed $((60 * 1024))
 	sleep 0.2
 	echo 0 >"/sys/block/${dev#/dev/}/loop/mapping" &
 	off=$!
@@ -140,7 +164,7 @@ frozen() {
 	detach "$dev"
 }
 
-# Of a chunk that is written in part only the data is there
+# Of a chunk that is written in part there are its first block and the data
 in_part() {
 	sparse 8M
 	window 0 SHORT
@@ -149,7 +173,7 @@ in_part() {
 	window 0
 	check "$fs: it is there" pattern check -d -q -b 4k -s 3 -o 2068k \
 		"$dev" 4k
-	is "$fs: taken on the disk" "$(stat -c '%b / 8' "$MNT/image")" "8 / 8"
+	is "$fs: taken on the disk" "$(stat -c '%b / 8' "$MNT/image")" "16 / 8"
 	detach "$dev"
 	check "$fs: zeroes before it" cmp -n 2068k "$MNT/image" /dev/zero
 }
@@ -171,13 +195,13 @@ mapped_at_once() {
 	local bytes
 	sparse 8M
 	window 60000 FILL
-	check "$fs: a chunk" \
-		pattern write -d -n -q -b 4k -s 7 -o 1044k "$dev" 4k
+	check "$fs: a write that the fill has to find" \
+		pattern write -d -a -n -q -b 4k -s 7 -o 1044k "$dev" 4k
 	wait_until 20 in_window FILL
 	bytes=$(loop_stat "$dev" mapped_bytes)
-	check "$fs: another" \
+	check "$fs: a chunk" \
 		pattern write -d -n -q -b 4k -s 8 -o 5140k "$dev" 4k
-	wait_until 20 maps "$dev" $((bytes + 45056))
+	wait_until 20 maps "$dev" $((bytes + 65536))
 	window 0
 	detach "$dev"
 }
@@ -186,7 +210,6 @@ mapped_at_once() {
 # be written to, before the zeroes of the next one are
 zeroed_once() {
 	sparse 8M
-	wait_until 20 reads_hole 0 4096
 	window 60000 CHUNK
 	check "$fs: a chunk" \
 		pattern write -d -n -q -b 4k -s 1 -o 1M "$dev" 4k
@@ -237,6 +260,7 @@ for fs in ext4 xfs; do
 	later dmsetup resume below
 	openers
 	in_flight
+	after_data
 	turned_off
 	frozen
 	in_part

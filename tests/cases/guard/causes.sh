@@ -125,10 +125,10 @@ for fs in ext4 xfs; do
 		[ -z "$by" ] || between=$hole
 		rm "$MNT/image"
 		truncate -s 12M "$MNT/image"
-		pattern write -q -b 4k -k 64k -s 1 "$MNT/image" 8M
+		pattern write -q -b 4k -k 16k -s 1 "$MNT/image" 8M
 		sync
 		dev=$(attach "$MNT/image")
-		wait_until 20 maps "$dev" $((128 * 4096))
+		wait_until 20 maps "$dev" $((512 * 4096))
 		udev_settle
 		counted "between data in many places, by '$by'" \
 			"$between" write_at 4104k
