@@ -65,13 +65,11 @@ static inline bool floop_bdev_rotational(struct block_device *bdev)
 }
 
 /*
- * Until 6.16 (ext4: prevent stale extent cache entries caused by concurrent
- * fiemap) ext4_fiemap() takes no lock of the inode. If a truncate or a punch of
- * many extents runs meanwhile, ext4 may remember extents that it then frees,
- * and use them afterwards. No header tells, so this goes by the version: in a
- * kernel with a backport it is said to be unsafe, too.
+ * Does ->fiemap() take the inode's lock? Until 6.16 ext4_fiemap() doesn't
+ * (fiemap.c). No header tells, so this goes by the version: of a kernel with a
+ * backport it says false, too.
  */
-static inline bool floop_fiemap_is_safe(const struct inode *inode)
+static inline bool floop_fiemap_takes_lock(const struct inode *inode)
 {
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 16, 0)
 	return true;

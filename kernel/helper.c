@@ -28,6 +28,7 @@
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 
+#include "fiemap.h"
 #include "helper.h"
 #include "names.h"
 
@@ -373,7 +374,7 @@ static int list_extents(struct question *question,
 	memset(buffer, 0, FLOOP_HELPER_BYTES);
 	flush_kernel_vmap_range(buffer, FLOOP_HELPER_BYTES);
 	memflags = memalloc_noio_save();
-	err = inode->i_op->fiemap(inode, &info, question->pos, question->size);
+	err = floop_fiemap(inode, &info, question->pos, question->size);
 	memalloc_noio_restore(memflags);
 	if (err)
 		return err;

@@ -12,7 +12,7 @@
 #include <linux/pagemap.h>
 
 #include "ask.h"
-#include "compat.h"
+#include "fiemap.h"
 #include "fs.h"
 #include "helper.h"
 #include "image.h"
@@ -88,8 +88,8 @@ static int count_extents(struct floop_look *look, sector_t block, sector_t nr)
 
 	if (!begin_question(look))
 		return look->err;
-	err = inode->i_op->fiemap(inode, &count, block << inode->i_blkbits,
-				  nr << inode->i_blkbits);
+	err = floop_fiemap(inode, &count, block << inode->i_blkbits,
+			   nr << inode->i_blkbits);
 	if (!end_question(look))
 		return look->err;
 	return err ?: min_t(unsigned int, count.fi_extents_mapped, INT_MAX);
@@ -135,11 +135,15 @@ static bool is_kind(struct floop_look *look, sector_t block, sector_t nr,
  * and whoever wants to change an attribute waits behind it, and we would behind
  * them. bmap() doesn't take it there, so the image is mapped nevertheless.
  */
-static bool may_ask_for_extents(const struct floop_look *look)
+static bool may_ask_for_extents(struct floop_look *look)
 {
 	struct inode *inode = look_inode(look);
 
-	return floop_fiemap_is_safe(inode) &&
+	if (floop_fiemap_is_untried(inode) && begin_question(look)) {
+		floop_fiemap_try(look->ask->file);
+		end_question(look);
+	}
+	return !look->err && floop_fiemap_is_safe(inode) &&
 	       !(floop_fs_is_xfs(inode) &&
 		 floop_lease_readers(look->ask->image));
 }

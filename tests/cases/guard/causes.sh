@@ -66,8 +66,6 @@ begin_image() {
 for fs in ext4 xfs; do
 	begin_fs "$fs"
 	hole=hole unwritten=unwritten
-	# Before 6.16 ext4 can't be asked which of the two it is
-	[ "$fs-$KERNEL" != ext4-lts ] || hole=empty unwritten=empty
 	begin_image
 	# In the chunk after these, half a hole and half unwritten
 	fallocate -o 14M -l 2M "$MNT/image"
