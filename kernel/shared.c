@@ -10,8 +10,8 @@
  *    through the file system move blocks.
  *  - Such a write notes its range as moved before it begins
  *    (floop_holes_write_begin()), and doesn't call the file system before all
- *    mapped I/O has ended there that there was. Mapped I/O lists itself first and
- *    looks for the note then. The fill takes what is noted out of the map.
+ *    mapped I/O has ended there that there was. Mapped I/O lists itself first
+ *    and looks for the note then. The fill takes what is noted out of the map.
  *  - Blocks are added as holes are: only if nobody was writing there when the
  *    file system was asked, and nobody has begun since.
  *  - Others who come to write to the file wait in open(2) while such I/O is in
