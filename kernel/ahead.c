@@ -141,8 +141,8 @@ void floop_ahead_leave(struct floop_io *io)
 }
 
 /*
- * Take the range of a chunk away from all other I/O. It is cut off where others
- * are writing. Returns false if they write where the data goes, from @sector to
+ * Take the range of a chunk away from all other I/O. It ends where others are
+ * writing. Returns false if they write where the data goes, from @sector to
  * @end.
  */
 static bool take_range(struct floop_ahead *ahead, struct floop_range *range,
@@ -158,10 +158,9 @@ static bool take_range(struct floop_ahead *ahead, struct floop_range *range,
 		list_for_each_entry(other, lists[i], node) {
 			if (floop_range_overlaps(other, sector, end))
 				goto unlock;
+			/* Before it no hole is known where others write. */
 			if (other->sector >= end)
 				range->end = min(range->end, other->sector);
-			else
-				range->sector = max(range->sector, other->end);
 		}
 	}
 	list_add(&range->node, &ahead->chunks);
