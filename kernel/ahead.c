@@ -412,7 +412,9 @@ static struct floop_io *make_chunk(struct floop_io *io,
 	/* Nobody else writes there from here on. */
 	*range = chunk->range;
 	to_blocks(image, range);
-	if (chunk->epoch == READ_ONCE(image->ahead.useless) ||
+	/* The data may end inside of a block that is larger than a page. */
+	if (range->end < end ||
+	    chunk->epoch == READ_ONCE(image->ahead.useless) ||
 	    !find_hole(image, range, sector, end) ||
 	    range->end - range->sector <= end - sector)
 		goto guard;

@@ -358,14 +358,14 @@ sector_t floop_holes_end(struct floop_image *image, sector_t sector,
 			 sector_t end)
 {
 	struct floop_hole_bits *bits;
+	unsigned long first, last;
 	sector_t known = sector;
-	unsigned long first;
 
 	rcu_read_lock();
 	bits = rcu_dereference(image->holes.bits);
-	if (bits) {
-		first = sector >> bits->shift;
-		first = find_next_zero_bit(bits->bits, bits->nr, first);
+	if (bits && sector < end) {
+		granules(bits, sector, end - sector, &first, &last);
+		first = find_next_zero_bit(bits->bits, last, first);
 		known = clamp((sector_t)first << bits->shift, sector, end);
 	}
 	rcu_read_unlock();

@@ -43,12 +43,12 @@ static struct kmem_cache *remap_cache;
  * @flushes: its flush counts in the device's statistics; the disk below may
  *	clear the flag in the bio
  * @image: the image; the bio holds a reference of its guard
- * @range: where it is in the file, if remap_end_listed() ends the bio
  * @start: its arrival, in jiffies; 0 if it doesn't count in the statistics
- * @bio: the bio, if @stale_work ends it
- * @stale_work: ends the bio, if that can't be done at once
  * @next: the next one on a CPU's free list
  * @depth: the length of the free list from here
+ * @bio: the bio, if @stale_work ends it
+ * @range: where it is in the file, if remap_end_listed() ends the bio
+ * @stale_work: ends the bio, if that can't be done at once
  */
 struct remap {
 	bio_end_io_t *end_io;
@@ -58,12 +58,13 @@ struct remap {
 	bool freeze_held;
 	bool flushes;
 	struct floop_image *image;
-	struct floop_range range;
 	unsigned long start;
-	struct bio *bio;
-	struct work_struct stale_work;
 	struct remap *next;
 	unsigned int depth;
+	/* As a rule nobody needs what follows. */
+	struct bio *bio;
+	struct floop_range range;
+	struct work_struct stale_work;
 };
 
 /*
@@ -214,6 +215,8 @@ static inline bool remap_ends_later(struct remap *remap, struct bio *bio)
 	if (likely(!remap_is_stale(remap, bio)) &&
 	    !floop_window_is_open(FLOOP_WINDOW_END))
 		return false;
+	if (bio->bi_end_io == remap_end_listed)
+		floop_shared_widen(remap->image, &remap->range);
 	/* The disk has the data: a freeze needn't wait longer. */
 	remap_freeze_put(remap);
 	remap->bio = bio;

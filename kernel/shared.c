@@ -163,6 +163,15 @@ static struct floop_inside *inside_of(struct floop_shared *shared,
 	return &shared->inside[floop_first_part(sector) % FLOOP_PARTS];
 }
 
+static void wake_waiters(struct floop_shared *shared)
+{
+	/* A waiter is seen here, or sees the change: see wait_event(). */
+	smp_mb();
+	/* After the barrier */
+	if (unlikely(waitqueue_active(&shared->ended)))
+		wake_up_all(&shared->ended);
+}
+
 /**
  * floop_shared_begin() - before mapped I/O to a file that shares blocks
  * @image: the image, in an epoch, for as long as the I/O takes
@@ -182,7 +191,12 @@ bool floop_shared_begin(struct floop_image *image, struct floop_range *range,
 	sector_t part_end = (floop_first_part(sector) + 1) << FLOOP_PART_SHIFT;
 	struct floop_inside *inside = inside_of(shared, sector);
 
-	range->end = min(range->end, part_end);
+	/* A write that waits isn't held up by those who only look. */
+	nr = floop_holes_unmoved(image, sector,
+				 min(range->end, part_end) - sector);
+	if (!nr)
+		return false;
+	range->end = sector + nr;
 	/* First: a write, or an opener, sees it; or we see them. */
 	spin_lock_irq(&inside->lock);
 	list_add(&range->node, &inside->ranges);
@@ -200,6 +214,7 @@ bool floop_shared_begin(struct floop_image *image, struct floop_range *range,
 			spin_lock_irq(&inside->lock);
 			range->end = sector + nr;
 			spin_unlock_irq(&inside->lock);
+			wake_waiters(shared);
 		}
 		return true;
 	}
@@ -224,11 +239,29 @@ void floop_shared_end(struct floop_image *image, struct floop_range *range)
 	spin_lock_irqsave(&inside->lock, flags);
 	list_del(&range->node);
 	spin_unlock_irqrestore(&inside->lock, flags);
-	/* A waiter is seen here, or sees the end: see wait_event(). */
-	smp_mb();
-	/* After the barrier */
-	if (unlikely(waitqueue_active(&shared->ended)))
-		wake_up_all(&shared->ended);
+	wake_waiters(shared);
+}
+
+/**
+ * floop_shared_widen() - such I/O has to drop pages before it has ended
+ * @image: the image
+ * @range: from floop_shared_begin()
+ *
+ * A page, or a folio, may have other blocks than those of the I/O. While writes
+ * to these make it dirty again, it can't be dropped. So they wait from here on.
+ *
+ * Context: Any, interrupts included.
+ */
+void floop_shared_widen(struct floop_image *image, struct floop_range *range)
+{
+	struct floop_inside *inside = inside_of(&image->shared, range->sector);
+	sector_t part = floop_first_part(range->sector);
+	unsigned long flags;
+
+	spin_lock_irqsave(&inside->lock, flags);
+	range->sector = part << FLOOP_PART_SHIFT;
+	range->end = (part + 1) << FLOOP_PART_SHIFT;
+	spin_unlock_irqrestore(&inside->lock, flags);
 }
 
 static bool is_inside(struct floop_inside *inside, sector_t sector,

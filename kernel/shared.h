@@ -54,6 +54,7 @@ int floop_shared_remove(struct floop_image *image, sector_t sector,
 			sector_t nr);
 bool floop_shared_begin(struct floop_image *image, struct floop_range *range,
 			bool write, sector_t *disk);
+void floop_shared_widen(struct floop_image *image, struct floop_range *range);
 void floop_shared_end(struct floop_image *image, struct floop_range *range);
 bool floop_shared_in_flight(struct floop_image *image);
 bool floop_shared_write_begin(struct floop_io *io, bool wait);

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: A write to blocks that an image on xfs shares waits for a mapped read
 #   that is on its way to one of them: it gives up the image's share of the
-#   blocks. A write elsewhere, if only to the next block, doesn't wait.
+#   blocks. A write elsewhere, if only to the next block, doesn't wait. But it
+#   does for a mapped write that drops pages: one may have both blocks.
 # modes: side-by-side
 # machines: stable-side-by-side
 # module: debug
@@ -48,6 +49,26 @@ write_behind() {
 	check "what was written" pattern check -d -q -b "$1" -s 3 -o "$2" \
 		"$dev" "$1"
 }
+
+# The block that was written before is the image's own
+udev_settle
+window 60000 END
+pattern write -d -n -q -b 4k -s 4 -o 1M "$dev" 4k &
+first=$!
+wait_until 20 in_window END
+{
+	pattern write -d -n -q -b 512 -s 3 -o 1028k "$dev" 512
+	touch "$WORK/written"
+} &
+writer=$!
+sleep 2
+kill -0 $first || fail "the mapped write has ended"
+[ ! -e "$WORK/written" ] || fail "the write beside it did not wait"
+window 0
+wait $first || fail "the mapped write"
+wait $writer || fail "the write beside it"
+check "the mapped write" pattern check -d -q -b 4k -s 4 -o 1M "$dev" 4k
+check "beside it" pattern check -d -q -b 512 -s 3 -o 1028k "$dev" 512
 
 read_slowly 4096 $((2 << 20))
 check "a write to another part of the file" \
