@@ -3,16 +3,10 @@
  * Fill the map. A block may be mapped when the file system has allocated and
  * written it, and when that is durable. So blocks are looked up in an epoch, an
  * fsync makes them durable, and if it is still the same epoch after that, they
- * go into the map.
- *
- * The file is looked up in chunks, beginning near the last miss; neighbouring
- * chunks as one range. A chunk is looked up again after a write to it through
- * the file system. What the file system is asked is in look.c. The fill may be
- * left behind while it asks (ask.h), and then touches nothing but its batch.
+ * go into the map. Where they are is looked up in lookup.c.
  */
 #include <linux/bitmap.h>
 #include <linux/blkdev.h>
-#include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/mm.h>
@@ -20,29 +14,17 @@
 
 #include "ask.h"
 #include "fill.h"
-#include "fs.h"
 #include "guard.h"
 #include "helper.h"
 #include "hole.h"
 #include "image.h"
 #include "lease.h"
-#include "look.h"
+#include "lookup.h"
 #include "rules.h"
 #include "unshare.h"
 
 #define MIN_CHUNK_SHIFT	13U	/* 4 MiB */
 #define MAX_CHUNKS		BIT(18)
-#define BATCH			1024
-/* How many extents the helper lists at a time. */
-#define LISTED			256
-/* Questions that take as many instructions as to start the helper. */
-#define MANY_LOOKS		512
-/* 1 MiB, in sectors: where less is new, bmap() takes fewer instructions. */
-#define LIST_SECTORS		BIT(11)
-/* Questions to the file system before the batch goes into the map. */
-#define MAX_LOOKS		BIT(15)
-/* Of what has no data in a chunk, the file system is asked about that many. */
-#define MAX_PARTS		16
 /* How long to wait for the next write after one through the file system. */
 #define WROTE_LINGERS		msecs_to_jiffies(200)
 /* The longest such delay, if writes keep blocks out of the map. */
@@ -50,340 +32,11 @@
 /* The delay before holes are looked for that writes have kept unknown. */
 #define UNSURE_FIRST		HZ
 #define UNSURE_LAST		(60 * HZ)
-/* The delay before blocks are looked up again that couldn't be listed. */
-#define RELIST_FIRST		HZ
+/* The longest delay before blocks are looked up again that weren't listed. */
 #define RELIST_LAST		(60 * HZ)
 /* The delay before the next attempt after the file system has failed. */
 #define BACKOFF_FIRST		HZ
 #define BACKOFF_LAST		(60 * HZ)
-
-/* A range that is contiguous on the disk; in sectors. */
-struct found {
-	sector_t sector;
-	sector_t nr;
-	sector_t disk;
-	bool shared;
-};
-
-/*
- * What is looked up in the epoch @epoch, before an fsync. The batch ends after
- * MAX_LOOKS, but not before the sector @least. bmap() has @answered for some
- * block, or is @probed not to. It is @careful if the file may share blocks:
- * @quiet says where nobody was writing before, and somebody has been @busy
- * there meanwhile. It is the @whole of what was marked. @kinds is what the
- * chunk @chunk is where it has no data, as far as it is looked up, in @parts;
- * 0: not known yet.
- */
-struct batch {
-	struct floop_look look;
-	struct floop_image *image;
-	unsigned long epoch;
-	unsigned int nr;
-	sector_t least;
-	struct floop_quiet quiet;
-	bool probed;
-	bool answered;
-	bool busy;
-	bool whole;
-	bool careful;
-	unsigned long chunk;
-	unsigned int kinds;
-	unsigned int parts;
-	struct found found[BATCH];
-	struct fiemap_extent listed[LISTED];
-};
-
-/*
- * Whole blocks only: the file system zeroes the rest of a partial last block
- * through the page cache, which mapped I/O bypasses.
- */
-static sector_t file_sectors(struct floop_image *image)
-{
-	struct inode *inode = file_inode(image->file);
-
-	return round_down(i_size_read(inode), i_blocksize(inode)) >>
-	       SECTOR_SHIFT;
-}
-
-/* Returns false if there is no room in the batch. */
-static bool batch_add(struct batch *batch, sector_t sector, sector_t nr,
-		      sector_t disk, bool shared)
-{
-	if (batch->nr) {
-		struct found *last = &batch->found[batch->nr - 1];
-
-		if (last->sector + last->nr == sector &&
-		    last->disk + last->nr == disk && last->shared == shared) {
-			last->nr += nr;
-			return true;
-		}
-	}
-	if (batch->nr == BATCH)
-		return false;
-	batch->found[batch->nr++] = (struct found){ sector, nr, disk, shared };
-	return true;
-}
-
-/* No hole is left unknown, or all of the image will be looked up again. */
-static void forget_unsure(struct floop_fill *fill)
-{
-	fill->unsure = FLOOP_NOWHERE;
-	fill->unsure_end = 0;
-}
-
-/* With the map's lock held, in the epoch: look again from @sector to @end. */
-static void note_unsure(struct floop_fill *fill, sector_t sector, sector_t end)
-{
-	fill->unsure = min(fill->unsure, sector);
-	fill->unsure_end = max(fill->unsure_end, end);
-}
-
-/* Reads from @sector to @end find no data, unless a write has begun since. */
-static void add_hole(struct batch *batch, sector_t sector, sector_t end,
-		     bool quiet, unsigned long begun)
-{
-	struct floop_image *image = batch->image;
-	struct mutex *lock = &image->guard.map.lock;
-	struct floop_fill *fill = &image->fill;
-
-	end = min(end, file_sectors(image));
-	if (sector >= end)
-		return;
-	floop_window(FLOOP_WINDOW_FILL);
-	mutex_lock(lock);
-	if (floop_guard_in_epoch(&image->guard, batch->epoch) &&
-	    !(quiet && floop_holes_add(image, sector, end, begun)))
-		note_unsure(fill, sector, end);
-	mutex_unlock(lock);
-}
-
-/* Discard the kept ends of holes and data. */
-static void forget_seeks(struct floop_fill *fill)
-{
-	fill->gap_end = 0;
-	fill->data_end = 0;
-}
-
-/* The same after a write or a change. */
-static void forget_old_seeks(struct floop_fill *fill)
-{
-	unsigned long wrote = READ_ONCE(fill->wrote);
-
-	if (fill->seen != wrote) {
-		forget_seeks(fill);
-		fill->seen = wrote;
-	}
-	/* The file system finds the writes that are counted so far. */
-	smp_rmb();
-}
-
-/*
- * Find where data begins, at @sector or after it; FLOOP_NOWHERE if there is
- * none. Keep the answer: the file system walks over all the holes and unwritten
- * extents before it, and would do so again for the next chunk. Returns false if
- * the look has an error.
- */
-static bool next_data(struct batch *batch, sector_t sector, sector_t *data)
-{
-	struct floop_image *image = batch->image;
-	struct floop_fill *fill = &image->fill;
-	unsigned long begun;
-	bool quiet;
-
-	forget_old_seeks(fill);
-	*data = sector;
-	if (sector >= fill->data && sector < fill->data_end)
-		return true;
-	if (sector < fill->gap || sector >= fill->gap_end) {
-		quiet = floop_holes_look(image, &begun);
-		if (!floop_look_seek(&batch->look, sector, SEEK_DATA, data))
-			return false;
-		fill->gap = sector;
-		fill->gap_end = *data;
-		add_hole(batch, sector, fill->gap_end, quiet, begun);
-	}
-	*data = fill->gap_end;
-	return true;
-}
-
-/* Find where a hole begins after @sector, which is data. Kept likewise. */
-static bool next_hole(struct batch *batch, sector_t sector, sector_t *hole)
-{
-	struct floop_fill *fill = &batch->image->fill;
-
-	forget_old_seeks(fill);
-	if (sector < fill->data || sector >= fill->data_end) {
-		if (!floop_look_seek(&batch->look, sector, SEEK_HOLE, hole))
-			return false;
-		fill->data = sector;
-		fill->data_end = *hole;
-	}
-	*hole = fill->data_end;
-	return true;
-}
-
-/* The first sector of the chunk behind that of @sector */
-static sector_t next_start(struct floop_todo *todo, sector_t sector)
-{
-	return ((sector >> todo->shift) + 1) << todo->shift;
-}
-
-static unsigned int max_looks(void)
-{
-	return floop_window_is_open(FLOOP_WINDOW_LOOKS) ? 1000 : MAX_LOOKS;
-}
-
-/* Has the batch no more room at @sector, or has the epoch ended? */
-static bool is_over(struct batch *batch, sector_t sector)
-{
-	cond_resched();
-	return (batch->look.looks >= max_looks() && sector >= batch->least) ||
-	       !floop_guard_in_epoch(&batch->image->guard, batch->epoch);
-}
-
-/* All of the batch's chunk is looked up: tell what it is without data. */
-static void tell_kind(struct batch *batch, struct floop_todo *todo)
-{
-	if (!batch->kinds)
-		return;
-	assign_bit(batch->chunk, todo->hole, batch->kinds == FLOOP_KIND_HOLE);
-	assign_bit(batch->chunk, todo->unwritten,
-		   batch->kinds == FLOOP_KIND_UNWRITTEN);
-	batch->kinds = 0;
-}
-
-/* The lookup has come to @sector. */
-static void end_chunks(struct batch *batch, struct floop_todo *todo,
-		       sector_t sector)
-{
-	struct mutex *lock = &batch->image->guard.map.lock;
-
-	mutex_lock(lock);
-	if (batch->chunk < sector >> todo->shift &&
-	    floop_guard_in_epoch(&batch->image->guard, batch->epoch))
-		tell_kind(batch, todo);
-	mutex_unlock(lock);
-	batch->kinds = 0;
-	batch->parts = 0;
-}
-
-/* No data from @sector to @end. A chunk is told when it is complete. */
-static void note_kind(struct batch *batch, struct floop_todo *todo,
-		      sector_t sector, sector_t end, enum floop_kind kind)
-{
-	struct mutex *lock = &batch->image->guard.map.lock;
-	unsigned long chunk = sector >> todo->shift;
-	unsigned long last = (end - 1) >> todo->shift;
-	bool in_epoch;
-
-	mutex_lock(lock);
-	in_epoch = floop_guard_in_epoch(&batch->image->guard, batch->epoch);
-	for (; in_epoch && chunk <= last; chunk++) {
-		if (chunk != batch->chunk) {
-			tell_kind(batch, todo);
-			batch->parts = 0;
-		}
-		batch->chunk = chunk;
-		batch->kinds |= kind;
-	}
-	mutex_unlock(lock);
-}
-
-/*
- * Find out what is where there is no data, from @sector to @end. Returns false
- * as look_up_gap().
- */
-static bool look_at_empty(struct batch *batch, struct floop_todo *todo,
-			  sector_t *sector, sector_t end)
-{
-	struct inode *inode = file_inode(batch->image->file);
-	unsigned int shift = inode->i_blkbits - SECTOR_SHIFT;
-
-	while (*sector < end) {
-		sector_t block = *sector >> shift, nr;
-		enum floop_kind kind = FLOOP_KIND_BOTH;
-		sector_t part_end = min(end, next_start(todo, *sector));
-
-		if (is_over(batch, *sector))
-			return false;
-		if (batch->chunk != *sector >> todo->shift ||
-		    (batch->kinds != FLOOP_KIND_BOTH &&
-		     batch->parts < MAX_PARTS)) {
-			nr = floop_look_empty(&batch->look, block,
-					      max(1, (end >> shift) - block),
-					      &kind);
-			part_end = min((block + nr) << shift, end);
-		}
-		if (batch->look.err)
-			return false;
-		note_kind(batch, todo, *sector, part_end, kind);
-		batch->parts++;
-		*sector = part_end;
-	}
-	return true;
-}
-
-/*
- * Pass over a known hole, at @sector: nothing has changed there since the file
- * system was asked. What its chunk is without data is told again when that is
- * complete, so it has to be known. Returns where to go on.
- */
-static sector_t pass_known(struct batch *batch, struct floop_todo *todo,
-			   sector_t sector, sector_t end)
-{
-	struct floop_image *image = batch->image;
-	unsigned long chunk = sector >> todo->shift;
-	enum floop_kind kind = FLOOP_KIND_UNWRITTEN;
-	sector_t known;
-
-	if (test_bit(chunk, todo->hole))
-		kind = FLOOP_KIND_HOLE;
-	else if (!test_bit(chunk, todo->unwritten))
-		return sector;
-	known = floop_holes_end(image, sector,
-				min(end, next_start(todo, sector)));
-	if (known > sector)
-		note_kind(batch, todo, sector, known, kind);
-	return known;
-}
-
-/*
- * bmap() says 0 for @sector. Note if that is because xfs tells of no block of a
- * file that shares some, or has shared some: first the file has data there, not
- * in the page cache only, which goes on within an epoch; then still no block. A
- * realtime file has none to tell of, either. While there are pages it isn't
- * known: look again later.
- */
-static void look_for_shared(struct batch *batch, sector_t sector)
-{
-	struct floop_image *image = batch->image;
-	struct inode *inode = file_inode(image->file);
-	unsigned int shift = inode->i_blkbits - SECTOR_SHIFT;
-	struct mutex *lock = &image->guard.map.lock;
-	bool no_pages = !READ_ONCE(inode->i_mapping->nrpages);
-	sector_t there;
-
-	if (READ_ONCE(image->fill.shared) || !floop_fs_is_xfs(inode))
-		return;
-	if (no_pages &&
-	    (!floop_look_seek(&batch->look, sector, SEEK_DATA, &there) ||
-	     there != sector))
-		return;
-	no_pages &= !READ_ONCE(inode->i_mapping->nrpages);
-	if (no_pages &&
-	    (floop_look_block(&batch->look, sector >> shift, &there) ||
-	     floop_look_realtime(&batch->look)))
-		return;
-	mutex_lock(lock);
-	if (!floop_guard_in_epoch(&image->guard, batch->epoch))
-		goto unlock;
-	if (no_pages)
-		WRITE_ONCE(image->fill.shared, true);
-	else
-		note_unsure(&image->fill, sector, sector + BIT(shift));
-unlock:
-	mutex_unlock(lock);
-}
 
 /*
  * The file has shared blocks when they were listed. Others may have given up
@@ -399,309 +52,6 @@ static void look_up_again(struct floop_image *image, struct floop_todo *todo)
 	mutex_lock(&image->guard.map.lock);
 	bitmap_fill(todo->bits, todo->chunks);
 	mutex_unlock(&image->guard.map.lock);
-}
-
-/* xfs tells of a block: no file shares any of this one. */
-static void note_unshared(struct batch *batch, struct floop_todo *todo)
-{
-	struct floop_image *image = batch->image;
-	struct floop_fill *fill = &image->fill;
-
-	mutex_lock(&image->guard.map.lock);
-	if (floop_guard_in_epoch(&image->guard, batch->epoch)) {
-		WRITE_ONCE(fill->shared, false);
-		floop_unshare_reset(fill);
-		bitmap_fill(todo->bits, todo->chunks);
-	}
-	mutex_unlock(&image->guard.map.lock);
-}
-
-/* Is it time for a list? Only that says where shared blocks are. */
-static bool is_list_due(struct batch *batch)
-{
-	struct floop_fill *fill = &batch->image->fill;
-
-	if (!floop_helper_is_set())
-		return false;
-	if (READ_ONCE(fill->shared))
-		return batch->probed;
-	/* If bmap() answers, the file shares nothing, and isn't realtime. */
-	return batch->answered && !fill->unlisted &&
-	       (floop_helper_is_there() || batch->look.looks >= MANY_LOOKS);
-}
-
-/*
- * A list has no data from @sector to @end. If nobody was writing and no page
- * was cached, there is none.
- */
-static void note_empty(struct batch *batch, struct floop_todo *todo,
-		       sector_t sector, sector_t end, enum floop_kind kind,
-		       bool quiet, unsigned long begun)
-{
-	if (sector >= end)
-		return;
-	add_hole(batch, sector, end, quiet, begun);
-	note_kind(batch, todo, sector, end, kind);
-}
-
-/*
- * Look up all from @sector to @end in a list. Returns false as look_up_gap().
- */
-static bool look_up_listed(struct batch *batch, struct floop_todo *todo,
-			   sector_t *sector, sector_t end)
-{
-	struct floop_fill *fill = &batch->image->fill;
-	struct inode *inode = file_inode(batch->image->file);
-	u64 mask = i_blocksize(inode) - 1;
-	sector_t begin_at = *sector;
-	unsigned long begun;
-	bool quiet;
-	int i, nr;
-
-	fill->asked = true;
-	batch->careful |= READ_ONCE(fill->shared);
-	quiet = floop_holes_look(batch->image, &begun);
-	nr = floop_look_list(&batch->look, *sector, end, batch->listed, LISTED);
-	if (batch->look.err)
-		return false;
-	if (nr < 0) {
-		fill->unlisted = true;
-		/* One by one, unless only a list says where they are. */
-		if (READ_ONCE(fill->shared))
-			*sector = min(end, next_start(todo, *sector));
-		return true;
-	}
-	fill->relist = RELIST_FIRST;
-	for (i = 0; i < nr; i++) {
-		struct fiemap_extent *extent = &batch->listed[i];
-		u64 pos = extent->fe_logical, size = extent->fe_length;
-		u64 begin = max_t(u64, pos, (u64)*sector << SECTOR_SHIFT);
-		u64 stop = min_t(u64, pos + size, (u64)end << SECTOR_SHIFT);
-		u64 disk = extent->fe_physical + (begin - pos);
-		u32 flags = extent->fe_flags & ~(FIEMAP_EXTENT_LAST |
-						 FIEMAP_EXTENT_MERGED |
-						 FIEMAP_EXTENT_SHARED);
-		bool shared = extent->fe_flags & FIEMAP_EXTENT_SHARED;
-
-		if (stop <= begin)
-			continue;
-		note_empty(batch, todo, *sector, begin >> SECTOR_SHIFT,
-			   FLOOP_KIND_HOLE, quiet, begun);
-		*sector = begin >> SECTOR_SHIFT;
-		/* It can't be: bmap() has answered. */
-		if (shared && !READ_ONCE(fill->shared)) {
-			fill->unlisted = true;
-			return true;
-		}
-		/* All of it is looked up now. */
-		if (shared && !fill->still_shares &&
-		    floop_unshare_is_due(batch->image))
-			floop_unshare_put_off(fill);
-		fill->still_shares |= shared;
-		if (flags == FIEMAP_EXTENT_UNWRITTEN)
-			note_empty(batch, todo, *sector, stop >> SECTOR_SHIFT,
-				   FLOOP_KIND_UNWRITTEN, quiet, begun);
-		if (!flags && extent->fe_physical &&
-		    !((pos | size | extent->fe_physical) & mask) &&
-		    !batch_add(batch, begin >> SECTOR_SHIFT,
-			       (stop - begin) >> SECTOR_SHIFT,
-			       disk >> SECTOR_SHIFT,
-			       shared))
-			return false;
-		*sector = stop >> SECTOR_SHIFT;
-	}
-	/* Whatever the helper's memory says: get on. */
-	if (nr == LISTED && *sector == begin_at) {
-		fill->unlisted = true;
-		*sector = min(end, next_start(todo, *sector));
-	}
-	if (nr < LISTED) {
-		note_empty(batch, todo, *sector, end, FLOOP_KIND_HOLE, quiet,
-			   begun);
-		*sector = end;
-	}
-	return true;
-}
-
-/*
- * Look up from @sector to @end, a gap of the map. Returns false, with @sector
- * where to go on, if the batch has no more room or an error, or the epoch has
- * ended.
- */
-static bool look_up_gap(struct batch *batch, struct floop_todo *todo,
-			sector_t *sector, sector_t end)
-{
-	struct floop_image *image = batch->image;
-	unsigned int shift = file_inode(image->file)->i_blkbits - SECTOR_SHIFT;
-	sector_t data, hole = 0;
-
-	while (*sector < end) {
-		sector_t block, disk, nr;
-
-		if (is_over(batch, *sector))
-			return false;
-		if (*sector >= hole)
-			*sector = pass_known(batch, todo, *sector, end);
-		if (*sector >= end)
-			break;
-		block = *sector >> shift;
-		if (end - *sector >= LIST_SECTORS && is_list_due(batch)) {
-			if (!look_up_listed(batch, todo, sector, end))
-				return false;
-			continue;
-		}
-		if (*sector >= hole) {
-			if (!next_data(batch, *sector, &data) ||
-			    !look_at_empty(batch, todo, sector, min(data, end)))
-				return false;
-			hole = end;
-			if (*sector < end && !next_hole(batch, *sector, &hole))
-				return false;
-			hole = min(hole, end);
-			continue;
-		}
-		if (READ_ONCE(image->fill.shared) && is_list_due(batch)) {
-			if (!look_up_listed(batch, todo, sector, hole))
-				return false;
-			continue;
-		}
-		nr = floop_look_extent(&batch->look, block,
-				       max(1, (hole >> shift) - block), &disk);
-		if (!nr && !batch->look.err) {
-			look_for_shared(batch, *sector);
-			if (batch->look.err)
-				return false;
-			batch->probed = READ_ONCE(image->fill.shared);
-			if (batch->probed && is_list_due(batch))
-				continue;
-		}
-		if (batch->look.err)
-			return false;
-		batch->answered |= nr != 0;
-		if (nr && READ_ONCE(image->fill.shared))
-			note_unshared(batch, todo);
-		else if (nr)
-			floop_unshare_reset(&image->fill);
-		/*
-		 * The file system reports no location, as for all blocks of a
-		 * reflinked or a realtime file on xfs. Or the data is being
-		 * written, and the chunk will be looked up again. Or somebody
-		 * has read a block that was never written: its page in the page
-		 * cache makes it data. The next block may be mapped.
-		 */
-		if (!nr && READ_ONCE(image->file->f_mapping->nrpages))
-			*sector = (block + 1) << shift;
-		else if (!nr)
-			*sector = min(hole, next_start(todo, *sector));
-		else if (batch_add(batch, block << shift, nr << shift,
-				   disk << shift, false))
-			*sector = (block + nr) << shift;
-		else
-			return false;
-	}
-	return true;
-}
-
-static void mark_chunks(struct floop_todo *todo, sector_t sector, sector_t nr)
-{
-	unsigned long chunk = sector >> todo->shift;
-	unsigned long last = (sector + nr - 1) >> todo->shift;
-
-	for (; chunk <= last && chunk < todo->chunks; chunk++)
-		if (!test_bit(chunk, todo->bits))
-			set_bit(chunk, todo->bits);
-}
-
-/*
- * Look up from @sector to @limit. Returns false if something is left for the
- * next batch. It goes on where this one has no more room, or it might never get
- * on; what is behind that chunk is marked again. After an error it begins
- * behind it.
- */
-static bool look_up(struct batch *batch, struct floop_todo *todo,
-		    sector_t sector, sector_t limit)
-{
-	struct floop_image *image = batch->image;
-	struct floop_guard *guard = &image->guard;
-	sector_t end;
-
-	while (floop_map_gap(&guard->map, &sector, limit, &end)) {
-		if (look_up_gap(batch, todo, &sector, end))
-			continue;
-		if (batch->look.left)
-			return false;
-		end_chunks(batch, todo, sector);
-		mutex_lock(&guard->map.lock);
-		if (batch->look.err) {
-			WRITE_ONCE(image->fill.near, next_start(todo, sector));
-		} else if (floop_guard_in_epoch(guard, batch->epoch)) {
-			/* Its bit is clear: a write since has it set again. */
-			image->fill.rest = sector;
-			sector = next_start(todo, sector);
-		}
-		if (sector < limit)
-			mark_chunks(todo, sector, limit - sector);
-		mutex_unlock(&guard->map.lock);
-		return false;
-	}
-	end_chunks(batch, todo, FLOOP_NOWHERE);
-	return true;
-}
-
-/* Look up the chunks from @chunk to @last, which are marked: as look_up(). */
-static bool look_up_chunks(struct batch *batch, struct floop_todo *todo,
-			   unsigned long chunk, unsigned long last)
-{
-	unsigned int shift = todo->shift;
-	sector_t sector = (sector_t)chunk << shift;
-	sector_t limit = min((sector_t)last << shift,
-			     file_sectors(batch->image));
-
-	/*
-	 * After an error the next batch goes through all gaps of its first
-	 * chunk again. Ending before the second one, batches might never get
-	 * there.
-	 */
-	batch->least = (sector_t)(chunk + 1) << shift;
-	for (; chunk < last; chunk++)
-		clear_bit(chunk, todo->bits);
-	/* Before the lookup: a later write marks the chunk again. */
-	smp_mb__after_atomic();
-	return look_up(batch, todo, sector, limit);
-}
-
-/* Look up what is marked from @chunk to @end. Returns as look_up(). */
-static bool look_up_marked(struct batch *batch, struct floop_todo *todo,
-			   unsigned long chunk, unsigned long end)
-{
-	unsigned long last;
-
-	for (;; chunk = last) {
-		chunk = find_next_bit(todo->bits, end, chunk);
-		if (chunk >= end)
-			return true;
-		if (batch->look.looks >= max_looks())
-			return false;
-		last = find_next_zero_bit(todo->bits, end, chunk);
-		if (!look_up_chunks(batch, todo, chunk, last))
-			return false;
-		cond_resched();
-	}
-}
-
-/* Look up the rest of the chunk where the last batch had no more room. */
-static bool look_up_rest(struct batch *batch, struct floop_todo *todo)
-{
-	sector_t sector = batch->image->fill.rest;
-	sector_t limit = min(next_start(todo, sector),
-			     file_sectors(batch->image));
-
-	batch->image->fill.rest = FLOOP_NOWHERE;
-	batch->least = next_start(todo, sector);
-	/* What the first part is without data isn't known any more. */
-	batch->chunk = sector >> todo->shift;
-	batch->kinds = FLOOP_KIND_BOTH;
-	return look_up(batch, todo, sector, limit);
 }
 
 static bool is_marked(const struct floop_todo *todo)
@@ -741,7 +91,7 @@ static int map_range(struct floop_image *image, sector_t sector, sector_t nr,
  * and has begun since. Whoever begins now notes it first (shared.c). Of a
  * read-only image nobody writes.
  */
-static int map_quiet(struct batch *batch, sector_t sector, sector_t nr,
+static int map_quiet(struct floop_batch *batch, sector_t sector, sector_t nr,
 		     sector_t disk, bool shared)
 {
 	struct floop_image *image = batch->image;
@@ -755,8 +105,8 @@ static int map_quiet(struct batch *batch, sector_t sector, sector_t nr,
 }
 
 /* With the map's lock held, in the epoch. */
-static int map_found(struct batch *batch, struct floop_todo *todo,
-		     const struct found *found)
+static int map_found(struct floop_batch *batch, struct floop_todo *todo,
+		     const struct floop_found *found)
 {
 	struct floop_image *image = batch->image;
 	sector_t sector = found->sector, end = sector + found->nr, next;
@@ -774,14 +124,14 @@ static int map_found(struct batch *batch, struct floop_todo *todo,
 		if (err != -EBUSY)
 			continue;
 		batch->busy = true;
-		mark_chunks(todo, sector, next - sector);
+		floop_lookup_mark(todo, sector, next - sector);
 		err = 0;
 	}
 	return err;
 }
 
 /* Make the batch durable and, if it is still the same epoch, map it. */
-static int batch_commit(struct batch *batch, struct floop_todo *todo)
+static int batch_commit(struct floop_batch *batch, struct floop_todo *todo)
 {
 	struct floop_image *image = batch->image;
 	struct address_space *mapping = image->file->f_mapping;
@@ -815,7 +165,8 @@ static int batch_commit(struct batch *batch, struct floop_todo *todo)
 		mutex_unlock(&guard->map.lock);
 	}
 	for (; i < batch->nr; i++)
-		mark_chunks(todo, batch->found[i].sector, batch->found[i].nr);
+		floop_lookup_mark(todo, batch->found[i].sector,
+				  batch->found[i].nr);
 	return err;
 }
 
@@ -848,7 +199,7 @@ static int take_moved(struct floop_image *image, struct floop_todo *todo)
 			return err;
 		}
 		floop_holes_settle(image, sector, nr);
-		mark_chunks(todo, sector, nr);
+		floop_lookup_mark(todo, sector, nr);
 		cond_resched();
 	}
 	return 0;
@@ -863,20 +214,9 @@ static int make_chunks_durable(struct floop_image *image)
 	return floop_image_make_durable(image);
 }
 
-static int look_up_batch(struct batch *batch, struct floop_todo *todo)
+static int look_up_batch(struct floop_batch *batch, struct floop_todo *todo)
 {
-	struct floop_fill *fill = &batch->image->fill;
-	unsigned long near = min_t(sector_t, todo->chunks,
-				   READ_ONCE(fill->near) >> todo->shift);
-
-	/*
-	 * Beginning at the last miss, and each chunk once: writes may mark some
-	 * as fast as they are looked up.
-	 */
-	batch->whole = (fill->rest == FLOOP_NOWHERE ||
-			look_up_rest(batch, todo)) &&
-		       look_up_marked(batch, todo, near, todo->chunks) &&
-		       look_up_marked(batch, todo, 0, near);
+	floop_lookup(batch, todo);
 	if (batch->look.left || !batch->nr)
 		return batch->look.err;
 	return batch_commit(batch, todo) ?: batch->look.err;
@@ -904,9 +244,8 @@ static void look_again(struct floop_image *image, struct floop_todo *todo)
 	fill->again = min_t(unsigned long, fill->again * 2, UNSURE_LAST);
 	if (!floop_holes_look(image, &begun))
 		return;
-	mark_chunks(todo, fill->unsure, fill->unsure_end - fill->unsure);
-	forget_unsure(fill);
-	forget_seeks(fill);
+	floop_lookup_mark(todo, fill->unsure, fill->unsure_end - fill->unsure);
+	floop_lookup_forget(fill);
 }
 
 /*
@@ -967,7 +306,7 @@ static void fill_work(struct floop_ask *ask)
 	struct floop_todo *todo = rcu_dereference_check(fill->todo, true);
 	unsigned long epoch = READ_ONCE(image->guard.epoch);
 	unsigned int memflags;
-	struct batch *batch;
+	struct floop_batch *batch;
 	bool left = false, busy = false, whole = false;
 	int err;
 
@@ -1109,7 +448,7 @@ int floop_fill_now(struct floop_ask *ask, sector_t sector, sector_t nr,
 int floop_fill_start(struct floop_image *image)
 {
 	struct floop_fill *fill = &image->fill;
-	sector_t sectors = file_sectors(image);
+	sector_t sectors = floop_lookup_sectors(image);
 	unsigned int shift = MIN_CHUNK_SHIFT;
 	struct floop_todo *todo;
 	unsigned long chunks;
@@ -1141,10 +480,9 @@ int floop_fill_start(struct floop_image *image)
 	floop_unshare_init(fill);
 	fill->backoff = 0;
 	fill->busy_wait = 0;
-	fill->relist = RELIST_FIRST;
-	forget_seeks(fill);
+	fill->relist = FLOOP_RELIST_FIRST;
 	fill->again = UNSURE_FIRST;
-	forget_unsure(fill);
+	floop_lookup_forget(fill);
 	rcu_assign_pointer(fill->todo, todo);
 	floop_holes_start(image, sectors);
 	return 0;
@@ -1279,7 +617,7 @@ void floop_fill_discarded(struct floop_image *image, sector_t sector,
 	forget_kinds(todo, sector >> todo->shift,
 		     ((sector + nr - 1) >> todo->shift) + 1);
 	if (!READ_ONCE(fill->full))
-		mark_chunks(todo, sector, nr);
+		floop_lookup_mark(todo, sector, nr);
 }
 
 /**
@@ -1383,7 +721,7 @@ void floop_fill_wrote(struct floop_image *image, sector_t sector, sector_t nr,
 		floop_fill_changed(image);
 		/* Before the mark: the fill that clears it sees the count. */
 		smp_wmb();
-		mark_chunks(todo, sector, nr);
+		floop_lookup_mark(todo, sector, nr);
 		/* Before the look at the work, which clears that first. */
 		smp_mb();
 		delay = max(WROTE_LINGERS, READ_ONCE(fill->backoff));

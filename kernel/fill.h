@@ -11,6 +11,9 @@
 struct floop_ask;
 struct floop_image;
 
+/* The delay before blocks are looked up again that couldn't be listed. */
+#define FLOOP_RELIST_FIRST	HZ
+
 /**
  * struct floop_todo - the chunks of a file that are to be looked up
  * @rcu: readers hold rcu_read_lock(), or are the fill's work

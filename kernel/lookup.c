@@ -1,0 +1,669 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Look up where the image's blocks are. The file is looked up in chunks,
+ * beginning near the last miss; neighbouring chunks as one range. A chunk is
+ * looked up again after a write to it through the file system. What the file
+ * system is asked is in look.c. Whoever looks may be left behind while it asks
+ * (ask.h), and then touches nothing but its batch.
+ */
+#include <linux/bitmap.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
+
+#include "fill.h"
+#include "fs.h"
+#include "guard.h"
+#include "helper.h"
+#include "hole.h"
+#include "image.h"
+#include "look.h"
+#include "lookup.h"
+#include "rules.h"
+#include "unshare.h"
+
+/* Questions that take as many instructions as to start the helper. */
+#define MANY_LOOKS		512
+/* 1 MiB, in sectors: where less is new, bmap() takes fewer instructions. */
+#define LIST_SECTORS		BIT(11)
+/* Questions to the file system before the batch goes into the map. */
+#define MAX_LOOKS		BIT(15)
+/* Of what has no data in a chunk, the file system is asked about that many. */
+#define MAX_PARTS		16
+
+/**
+ * floop_lookup_sectors() - how much of an image may be mapped
+ * @image: the image
+ *
+ * Whole blocks only: the file system zeroes the rest of a partial last block
+ * through the page cache, which mapped I/O bypasses.
+ *
+ * Context: Any.
+ * Return: sectors.
+ */
+sector_t floop_lookup_sectors(struct floop_image *image)
+{
+	struct inode *inode = file_inode(image->file);
+
+	return round_down(i_size_read(inode), i_blocksize(inode)) >>
+	       SECTOR_SHIFT;
+}
+
+/* Returns false if there is no room in the batch. */
+static bool batch_add(struct floop_batch *batch, sector_t sector, sector_t nr,
+		      sector_t disk, bool shared)
+{
+	if (batch->nr) {
+		struct floop_found *last = &batch->found[batch->nr - 1];
+
+		if (last->sector + last->nr == sector &&
+		    last->disk + last->nr == disk && last->shared == shared) {
+			last->nr += nr;
+			return true;
+		}
+	}
+	if (batch->nr == FLOOP_BATCH)
+		return false;
+	batch->found[batch->nr++] = (struct floop_found){ sector, nr, disk, shared };
+	return true;
+}
+
+/* With the map's lock held, in the epoch: look again from @sector to @end. */
+static void note_unsure(struct floop_fill *fill, sector_t sector, sector_t end)
+{
+	fill->unsure = min(fill->unsure, sector);
+	fill->unsure_end = max(fill->unsure_end, end);
+}
+
+/* Reads from @sector to @end find no data, unless a write has begun since. */
+static void add_hole(struct floop_batch *batch, sector_t sector, sector_t end,
+		     bool quiet, unsigned long begun)
+{
+	struct floop_image *image = batch->image;
+	struct mutex *lock = &image->guard.map.lock;
+	struct floop_fill *fill = &image->fill;
+
+	end = min(end, floop_lookup_sectors(image));
+	if (sector >= end)
+		return;
+	floop_window(FLOOP_WINDOW_FILL);
+	mutex_lock(lock);
+	if (floop_guard_in_epoch(&image->guard, batch->epoch) &&
+	    !(quiet && floop_holes_add(image, sector, end, begun)))
+		note_unsure(fill, sector, end);
+	mutex_unlock(lock);
+}
+
+/* Discard the kept ends of holes and data. */
+static void forget_seeks(struct floop_fill *fill)
+{
+	fill->gap_end = 0;
+	fill->data_end = 0;
+}
+
+/**
+ * floop_lookup_forget() - look for all holes and data again
+ * @fill: the fill
+ *
+ * Context: The fill's work, or it doesn't run.
+ */
+void floop_lookup_forget(struct floop_fill *fill)
+{
+	fill->unsure = FLOOP_NOWHERE;
+	fill->unsure_end = 0;
+	forget_seeks(fill);
+}
+
+/* Discard what is older than a write or a change. */
+static void forget_old_seeks(struct floop_fill *fill)
+{
+	unsigned long wrote = READ_ONCE(fill->wrote);
+
+	if (fill->seen != wrote) {
+		forget_seeks(fill);
+		fill->seen = wrote;
+	}
+	/* The file system finds the writes that are counted so far. */
+	smp_rmb();
+}
+
+/*
+ * Find where data begins, at @sector or after it; FLOOP_NOWHERE if there is
+ * none. Keep the answer: the file system walks over all the holes and unwritten
+ * extents before it, and would do so again for the next chunk. Returns false if
+ * the look has an error.
+ */
+static bool next_data(struct floop_batch *batch, sector_t sector, sector_t *data)
+{
+	struct floop_image *image = batch->image;
+	struct floop_fill *fill = &image->fill;
+	unsigned long begun;
+	bool quiet;
+
+	forget_old_seeks(fill);
+	*data = sector;
+	if (sector >= fill->data && sector < fill->data_end)
+		return true;
+	if (sector < fill->gap || sector >= fill->gap_end) {
+		quiet = floop_holes_look(image, &begun);
+		if (!floop_look_seek(&batch->look, sector, SEEK_DATA, data))
+			return false;
+		fill->gap = sector;
+		fill->gap_end = *data;
+		add_hole(batch, sector, fill->gap_end, quiet, begun);
+	}
+	*data = fill->gap_end;
+	return true;
+}
+
+/* Find where a hole begins after @sector, which is data. Kept likewise. */
+static bool next_hole(struct floop_batch *batch, sector_t sector, sector_t *hole)
+{
+	struct floop_fill *fill = &batch->image->fill;
+
+	forget_old_seeks(fill);
+	if (sector < fill->data || sector >= fill->data_end) {
+		if (!floop_look_seek(&batch->look, sector, SEEK_HOLE, hole))
+			return false;
+		fill->data = sector;
+		fill->data_end = *hole;
+	}
+	*hole = fill->data_end;
+	return true;
+}
+
+/* The first sector of the chunk behind that of @sector */
+static sector_t next_start(struct floop_todo *todo, sector_t sector)
+{
+	return ((sector >> todo->shift) + 1) << todo->shift;
+}
+
+static unsigned int max_looks(void)
+{
+	return floop_window_is_open(FLOOP_WINDOW_LOOKS) ? 1000 : MAX_LOOKS;
+}
+
+/* Has the batch no more room at @sector, or has the epoch ended? */
+static bool is_over(struct floop_batch *batch, sector_t sector)
+{
+	cond_resched();
+	return (batch->look.looks >= max_looks() && sector >= batch->least) ||
+	       !floop_guard_in_epoch(&batch->image->guard, batch->epoch);
+}
+
+/* All of the batch's chunk is looked up: tell what it is without data. */
+static void tell_kind(struct floop_batch *batch, struct floop_todo *todo)
+{
+	if (!batch->kinds)
+		return;
+	assign_bit(batch->chunk, todo->hole, batch->kinds == FLOOP_KIND_HOLE);
+	assign_bit(batch->chunk, todo->unwritten,
+		   batch->kinds == FLOOP_KIND_UNWRITTEN);
+	batch->kinds = 0;
+}
+
+/* The lookup has come to @sector. */
+static void end_chunks(struct floop_batch *batch, struct floop_todo *todo,
+		       sector_t sector)
+{
+	struct mutex *lock = &batch->image->guard.map.lock;
+
+	mutex_lock(lock);
+	if (batch->chunk < sector >> todo->shift &&
+	    floop_guard_in_epoch(&batch->image->guard, batch->epoch))
+		tell_kind(batch, todo);
+	mutex_unlock(lock);
+	batch->kinds = 0;
+	batch->parts = 0;
+}
+
+/* No data from @sector to @end. A chunk is told when it is complete. */
+static void note_kind(struct floop_batch *batch, struct floop_todo *todo,
+		      sector_t sector, sector_t end, enum floop_kind kind)
+{
+	struct mutex *lock = &batch->image->guard.map.lock;
+	unsigned long chunk = sector >> todo->shift;
+	unsigned long last = (end - 1) >> todo->shift;
+	bool in_epoch;
+
+	mutex_lock(lock);
+	in_epoch = floop_guard_in_epoch(&batch->image->guard, batch->epoch);
+	for (; in_epoch && chunk <= last; chunk++) {
+		if (chunk != batch->chunk) {
+			tell_kind(batch, todo);
+			batch->parts = 0;
+		}
+		batch->chunk = chunk;
+		batch->kinds |= kind;
+	}
+	mutex_unlock(lock);
+}
+
+/*
+ * Find out what is where there is no data, from @sector to @end. Returns false
+ * as look_up_gap().
+ */
+static bool look_at_empty(struct floop_batch *batch, struct floop_todo *todo,
+			  sector_t *sector, sector_t end)
+{
+	struct inode *inode = file_inode(batch->image->file);
+	unsigned int shift = inode->i_blkbits - SECTOR_SHIFT;
+
+	while (*sector < end) {
+		sector_t block = *sector >> shift, nr;
+		enum floop_kind kind = FLOOP_KIND_BOTH;
+		sector_t part_end = min(end, next_start(todo, *sector));
+
+		if (is_over(batch, *sector))
+			return false;
+		if (batch->chunk != *sector >> todo->shift ||
+		    (batch->kinds != FLOOP_KIND_BOTH &&
+		     batch->parts < MAX_PARTS)) {
+			nr = floop_look_empty(&batch->look, block,
+					      max(1, (end >> shift) - block),
+					      &kind);
+			part_end = min((block + nr) << shift, end);
+		}
+		if (batch->look.err)
+			return false;
+		note_kind(batch, todo, *sector, part_end, kind);
+		batch->parts++;
+		*sector = part_end;
+	}
+	return true;
+}
+
+/*
+ * Pass over a known hole, at @sector: nothing has changed there since the file
+ * system was asked. What its chunk is without data is told again when that is
+ * complete, so it has to be known. Returns where to go on.
+ */
+static sector_t pass_known(struct floop_batch *batch, struct floop_todo *todo,
+			   sector_t sector, sector_t end)
+{
+	struct floop_image *image = batch->image;
+	unsigned long chunk = sector >> todo->shift;
+	enum floop_kind kind = FLOOP_KIND_UNWRITTEN;
+	sector_t known;
+
+	if (test_bit(chunk, todo->hole))
+		kind = FLOOP_KIND_HOLE;
+	else if (!test_bit(chunk, todo->unwritten))
+		return sector;
+	known = floop_holes_end(image, sector,
+				min(end, next_start(todo, sector)));
+	if (known > sector)
+		note_kind(batch, todo, sector, known, kind);
+	return known;
+}
+
+/*
+ * bmap() says 0 for @sector. Note if that is because xfs tells of no block of a
+ * file that shares some, or has shared some: first the file has data there, not
+ * in the page cache only, which goes on within an epoch; then still no block. A
+ * realtime file has none to tell of, either. While there are pages it isn't
+ * known: look again later.
+ */
+static void look_for_shared(struct floop_batch *batch, sector_t sector)
+{
+	struct floop_image *image = batch->image;
+	struct inode *inode = file_inode(image->file);
+	unsigned int shift = inode->i_blkbits - SECTOR_SHIFT;
+	struct mutex *lock = &image->guard.map.lock;
+	bool no_pages = !READ_ONCE(inode->i_mapping->nrpages);
+	sector_t there;
+
+	if (READ_ONCE(image->fill.shared) || !floop_fs_is_xfs(inode))
+		return;
+	if (no_pages &&
+	    (!floop_look_seek(&batch->look, sector, SEEK_DATA, &there) ||
+	     there != sector))
+		return;
+	no_pages &= !READ_ONCE(inode->i_mapping->nrpages);
+	if (no_pages &&
+	    (floop_look_block(&batch->look, sector >> shift, &there) ||
+	     floop_look_realtime(&batch->look)))
+		return;
+	mutex_lock(lock);
+	if (!floop_guard_in_epoch(&image->guard, batch->epoch))
+		goto unlock;
+	if (no_pages)
+		WRITE_ONCE(image->fill.shared, true);
+	else
+		note_unsure(&image->fill, sector, sector + BIT(shift));
+unlock:
+	mutex_unlock(lock);
+}
+
+/* xfs tells of a block: no file shares any of this one. */
+static void note_unshared(struct floop_batch *batch, struct floop_todo *todo)
+{
+	struct floop_image *image = batch->image;
+	struct floop_fill *fill = &image->fill;
+
+	mutex_lock(&image->guard.map.lock);
+	if (floop_guard_in_epoch(&image->guard, batch->epoch)) {
+		WRITE_ONCE(fill->shared, false);
+		floop_unshare_reset(fill);
+		bitmap_fill(todo->bits, todo->chunks);
+	}
+	mutex_unlock(&image->guard.map.lock);
+}
+
+/* Is it time for a list? Only that says where shared blocks are. */
+static bool is_list_due(struct floop_batch *batch)
+{
+	struct floop_fill *fill = &batch->image->fill;
+
+	if (!floop_helper_is_set())
+		return false;
+	if (READ_ONCE(fill->shared))
+		return batch->probed;
+	/* If bmap() answers, the file shares nothing, and isn't realtime. */
+	return batch->answered && !fill->unlisted &&
+	       (floop_helper_is_there() || batch->look.looks >= MANY_LOOKS);
+}
+
+/*
+ * A list has no data from @sector to @end. If nobody was writing and no page
+ * was cached, there is none.
+ */
+static void note_empty(struct floop_batch *batch, struct floop_todo *todo,
+		       sector_t sector, sector_t end, enum floop_kind kind,
+		       bool quiet, unsigned long begun)
+{
+	if (sector >= end)
+		return;
+	add_hole(batch, sector, end, quiet, begun);
+	note_kind(batch, todo, sector, end, kind);
+}
+
+/*
+ * Look up all from @sector to @end in a list. Returns false as look_up_gap().
+ */
+static bool look_up_listed(struct floop_batch *batch, struct floop_todo *todo,
+			   sector_t *sector, sector_t end)
+{
+	struct floop_fill *fill = &batch->image->fill;
+	struct inode *inode = file_inode(batch->image->file);
+	u64 mask = i_blocksize(inode) - 1;
+	sector_t begin_at = *sector;
+	unsigned long begun;
+	bool quiet;
+	int i, nr;
+
+	fill->asked = true;
+	batch->careful |= READ_ONCE(fill->shared);
+	quiet = floop_holes_look(batch->image, &begun);
+	nr = floop_look_list(&batch->look, *sector, end, batch->listed, FLOOP_LISTED);
+	if (batch->look.err)
+		return false;
+	if (nr < 0) {
+		fill->unlisted = true;
+		/* One by one, unless only a list says where they are. */
+		if (READ_ONCE(fill->shared))
+			*sector = min(end, next_start(todo, *sector));
+		return true;
+	}
+	fill->relist = FLOOP_RELIST_FIRST;
+	for (i = 0; i < nr; i++) {
+		struct fiemap_extent *extent = &batch->listed[i];
+		u64 pos = extent->fe_logical, size = extent->fe_length;
+		u64 begin = max_t(u64, pos, (u64)*sector << SECTOR_SHIFT);
+		u64 stop = min_t(u64, pos + size, (u64)end << SECTOR_SHIFT);
+		u64 disk = extent->fe_physical + (begin - pos);
+		u32 flags = extent->fe_flags & ~(FIEMAP_EXTENT_LAST |
+						 FIEMAP_EXTENT_MERGED |
+						 FIEMAP_EXTENT_SHARED);
+		bool shared = extent->fe_flags & FIEMAP_EXTENT_SHARED;
+
+		if (stop <= begin)
+			continue;
+		note_empty(batch, todo, *sector, begin >> SECTOR_SHIFT,
+			   FLOOP_KIND_HOLE, quiet, begun);
+		*sector = begin >> SECTOR_SHIFT;
+		/* It can't be: bmap() has answered. */
+		if (shared && !READ_ONCE(fill->shared)) {
+			fill->unlisted = true;
+			return true;
+		}
+		/* All of it is looked up now. */
+		if (shared && !fill->still_shares &&
+		    floop_unshare_is_due(batch->image))
+			floop_unshare_put_off(fill);
+		fill->still_shares |= shared;
+		if (flags == FIEMAP_EXTENT_UNWRITTEN)
+			note_empty(batch, todo, *sector, stop >> SECTOR_SHIFT,
+				   FLOOP_KIND_UNWRITTEN, quiet, begun);
+		if (!flags && extent->fe_physical &&
+		    !((pos | size | extent->fe_physical) & mask) &&
+		    !batch_add(batch, begin >> SECTOR_SHIFT,
+			       (stop - begin) >> SECTOR_SHIFT,
+			       disk >> SECTOR_SHIFT,
+			       shared))
+			return false;
+		*sector = stop >> SECTOR_SHIFT;
+	}
+	/* Whatever the helper's memory says: get on. */
+	if (nr == FLOOP_LISTED && *sector == begin_at) {
+		fill->unlisted = true;
+		*sector = min(end, next_start(todo, *sector));
+	}
+	if (nr < FLOOP_LISTED) {
+		note_empty(batch, todo, *sector, end, FLOOP_KIND_HOLE, quiet,
+			   begun);
+		*sector = end;
+	}
+	return true;
+}
+
+/*
+ * Look up from @sector to @end, a gap of the map. Returns false, with @sector
+ * where to go on, if the batch has no more room or an error, or the epoch has
+ * ended.
+ */
+static bool look_up_gap(struct floop_batch *batch, struct floop_todo *todo,
+			sector_t *sector, sector_t end)
+{
+	struct floop_image *image = batch->image;
+	unsigned int shift = file_inode(image->file)->i_blkbits - SECTOR_SHIFT;
+	sector_t data, hole = 0;
+
+	while (*sector < end) {
+		sector_t block, disk, nr;
+
+		if (is_over(batch, *sector))
+			return false;
+		if (*sector >= hole)
+			*sector = pass_known(batch, todo, *sector, end);
+		if (*sector >= end)
+			break;
+		block = *sector >> shift;
+		if (end - *sector >= LIST_SECTORS && is_list_due(batch)) {
+			if (!look_up_listed(batch, todo, sector, end))
+				return false;
+			continue;
+		}
+		if (*sector >= hole) {
+			if (!next_data(batch, *sector, &data) ||
+			    !look_at_empty(batch, todo, sector, min(data, end)))
+				return false;
+			hole = end;
+			if (*sector < end && !next_hole(batch, *sector, &hole))
+				return false;
+			hole = min(hole, end);
+			continue;
+		}
+		if (READ_ONCE(image->fill.shared) && is_list_due(batch)) {
+			if (!look_up_listed(batch, todo, sector, hole))
+				return false;
+			continue;
+		}
+		nr = floop_look_extent(&batch->look, block,
+				       max(1, (hole >> shift) - block), &disk);
+		if (!nr && !batch->look.err) {
+			look_for_shared(batch, *sector);
+			if (batch->look.err)
+				return false;
+			batch->probed = READ_ONCE(image->fill.shared);
+			if (batch->probed && is_list_due(batch))
+				continue;
+		}
+		if (batch->look.err)
+			return false;
+		batch->answered |= nr != 0;
+		if (nr && READ_ONCE(image->fill.shared))
+			note_unshared(batch, todo);
+		else if (nr)
+			floop_unshare_reset(&image->fill);
+		/*
+		 * The file system reports no location, as for all blocks of a
+		 * reflinked or a realtime file on xfs. Or the data is being
+		 * written, and the chunk will be looked up again. Or somebody
+		 * has read a block that was never written: its page in the page
+		 * cache makes it data. The next block may be mapped.
+		 */
+		if (!nr && READ_ONCE(image->file->f_mapping->nrpages))
+			*sector = (block + 1) << shift;
+		else if (!nr)
+			*sector = min(hole, next_start(todo, *sector));
+		else if (batch_add(batch, block << shift, nr << shift,
+				   disk << shift, false))
+			*sector = (block + nr) << shift;
+		else
+			return false;
+	}
+	return true;
+}
+
+/**
+ * floop_lookup_mark() - have a range looked up
+ * @todo: the chunks of the file
+ * @sector: the first sector of the file
+ * @nr: the number of sectors, not 0
+ *
+ * Context: Any, interrupts included.
+ */
+void floop_lookup_mark(struct floop_todo *todo, sector_t sector, sector_t nr)
+{
+	unsigned long chunk = sector >> todo->shift;
+	unsigned long last = (sector + nr - 1) >> todo->shift;
+
+	for (; chunk <= last && chunk < todo->chunks; chunk++)
+		if (!test_bit(chunk, todo->bits))
+			set_bit(chunk, todo->bits);
+}
+
+/*
+ * Look up from @sector to @limit. Returns false if something is left for the
+ * next batch. It goes on where this one has no more room, or it might never get
+ * on; what is behind that chunk is marked again. After an error it begins
+ * behind it.
+ */
+static bool look_up(struct floop_batch *batch, struct floop_todo *todo,
+		    sector_t sector, sector_t limit)
+{
+	struct floop_image *image = batch->image;
+	struct floop_guard *guard = &image->guard;
+	sector_t end;
+
+	while (floop_map_gap(&guard->map, &sector, limit, &end)) {
+		if (look_up_gap(batch, todo, &sector, end))
+			continue;
+		if (batch->look.left)
+			return false;
+		end_chunks(batch, todo, sector);
+		mutex_lock(&guard->map.lock);
+		if (batch->look.err) {
+			WRITE_ONCE(image->fill.near, next_start(todo, sector));
+		} else if (floop_guard_in_epoch(guard, batch->epoch)) {
+			/* Its bit is clear: a write since has it set again. */
+			image->fill.rest = sector;
+			sector = next_start(todo, sector);
+		}
+		if (sector < limit)
+			floop_lookup_mark(todo, sector, limit - sector);
+		mutex_unlock(&guard->map.lock);
+		return false;
+	}
+	end_chunks(batch, todo, FLOOP_NOWHERE);
+	return true;
+}
+
+/* Look up the chunks from @chunk to @last, which are marked: as look_up(). */
+static bool look_up_chunks(struct floop_batch *batch, struct floop_todo *todo,
+			   unsigned long chunk, unsigned long last)
+{
+	unsigned int shift = todo->shift;
+	sector_t sector = (sector_t)chunk << shift;
+	sector_t limit = min((sector_t)last << shift,
+			     floop_lookup_sectors(batch->image));
+
+	/*
+	 * After an error the next batch goes through all gaps of its first
+	 * chunk again. Ending before the second one, batches might never get
+	 * there.
+	 */
+	batch->least = (sector_t)(chunk + 1) << shift;
+	for (; chunk < last; chunk++)
+		clear_bit(chunk, todo->bits);
+	/* Before the lookup: a later write marks the chunk again. */
+	smp_mb__after_atomic();
+	return look_up(batch, todo, sector, limit);
+}
+
+/* Look up what is marked from @chunk to @end. Returns as look_up(). */
+static bool look_up_marked(struct floop_batch *batch, struct floop_todo *todo,
+			   unsigned long chunk, unsigned long end)
+{
+	unsigned long last;
+
+	for (;; chunk = last) {
+		chunk = find_next_bit(todo->bits, end, chunk);
+		if (chunk >= end)
+			return true;
+		if (batch->look.looks >= max_looks())
+			return false;
+		last = find_next_zero_bit(todo->bits, end, chunk);
+		if (!look_up_chunks(batch, todo, chunk, last))
+			return false;
+		cond_resched();
+	}
+}
+
+/* Look up the rest of the chunk where the last batch had no more room. */
+static bool look_up_rest(struct floop_batch *batch, struct floop_todo *todo)
+{
+	sector_t sector = batch->image->fill.rest;
+	sector_t limit = min(next_start(todo, sector),
+			     floop_lookup_sectors(batch->image));
+
+	batch->image->fill.rest = FLOOP_NOWHERE;
+	batch->least = next_start(todo, sector);
+	/* What the first part is without data isn't known any more. */
+	batch->chunk = sector >> todo->shift;
+	batch->kinds = FLOOP_KIND_BOTH;
+	return look_up(batch, todo, sector, limit);
+}
+
+/**
+ * floop_lookup() - look up what is marked
+ * @batch: gets it; if it has no more room, the rest stays marked
+ * @todo: the chunks of the file
+ *
+ * Context: The fill's work, in an epoch. May sleep.
+ */
+void floop_lookup(struct floop_batch *batch, struct floop_todo *todo)
+{
+	struct floop_fill *fill = &batch->image->fill;
+	unsigned long near = min_t(sector_t, todo->chunks,
+				   READ_ONCE(fill->near) >> todo->shift);
+
+	/*
+	 * Beginning at the last miss, and each chunk once: writes may mark some
+	 * as fast as they are looked up.
+	 */
+	batch->whole = (fill->rest == FLOOP_NOWHERE ||
+			look_up_rest(batch, todo)) &&
+		       look_up_marked(batch, todo, near, todo->chunks) &&
+		       look_up_marked(batch, todo, 0, near);
+}
