@@ -8,12 +8,17 @@
  *
  * But in a kernel with a backport it takes the lock, too. The second time could
  * wait for ever: for a writer that waits for us to release it the first time.
- * No header tells, so it is tried, once. Whoever calls ->fiemap() while another
- * task has the lock for itself waits for it, or takes none.
+ * No header tells, so it is tried. Whoever calls ->fiemap() while another task
+ * has the lock for itself waits for it, or takes none. It is the root directory
+ * that is tried: nobody truncates it, and it is in memory.
  */
 #include <linux/completion.h>
+#include <linux/dcache.h>
 #include <linux/fiemap.h>
 #include <linux/fs.h>
+#include <linux/jiffies.h>
+#include <linux/rwsem.h>
+#include <linux/sched/mm.h>
 #include <linux/workqueue.h>
 
 #include "compat.h"
@@ -22,16 +27,21 @@
 /* How long to wait for a call that may wait for the lock, and how often. */
 #define PATIENCE	(HZ / 10)
 #define TRIES		5
+/* Until the next trial, if this one hasn't told. */
+#define PAUSE		(10 * HZ)
 
 /* Of ext4: it takes no lock. Otherwise it isn't called. */
 static bool takes_no_lock;
-static unsigned int tries;
+/* How many calls have waited for the lock. */
+static unsigned int waited;
+static unsigned long tried_at;
 
-/* A call that has @ended. */
+/* A call that has @ended, or not. */
 struct trial {
 	struct work_struct work;
 	struct completion ended;
 	struct inode *inode;
+	int err;
 };
 
 /**
@@ -47,7 +57,7 @@ bool floop_fiemap_is_safe(const struct inode *inode)
 }
 
 /**
- * floop_fiemap_is_untried() - can it be found out whether it may be called?
+ * floop_fiemap_is_untried() - is it time to find out whether it may be called?
  * @inode: the inode of a file on ext4 or xfs
  *
  * Context: Any.
@@ -55,7 +65,10 @@ bool floop_fiemap_is_safe(const struct inode *inode)
  */
 bool floop_fiemap_is_untried(const struct inode *inode)
 {
-	return !floop_fiemap_is_safe(inode) && READ_ONCE(tries) < TRIES;
+	unsigned long last = READ_ONCE(tried_at);
+
+	return !floop_fiemap_is_safe(inode) && READ_ONCE(waited) < TRIES &&
+	       (!last || time_after(jiffies, last + PAUSE));
 }
 
 static void trial_work(struct work_struct *work)
@@ -63,8 +76,12 @@ static void trial_work(struct work_struct *work)
 	struct trial *trial = container_of(work, struct trial, work);
 	struct inode *inode = trial->inode;
 	struct fiemap_extent_info count = { };
+	unsigned int memflags;
 
-	inode->i_op->fiemap(inode, &count, 0, i_blocksize(inode));
+	/* As the fill: it may be for a device that is being swapped to. */
+	memflags = memalloc_noio_save();
+	trial->err = inode->i_op->fiemap(inode, &count, 0, i_blocksize(inode));
+	memalloc_noio_restore(memflags);
 	complete(&trial->ended);
 }
 
@@ -72,30 +89,34 @@ static void trial_work(struct work_struct *work)
  * floop_fiemap_try() - find out whether ->fiemap() may be called
  * @file: a file on ext4
  *
- * Not if somebody has the lock now. Calls of a disk that is slow may take too
- * long to be told from those that wait, so it gives up after some.
+ * Not if somebody has the root directory's lock now. A call that takes long for
+ * another reason tells nothing, nor does one that fails.
  *
- * Context: Process context. Sleeps as long as ->fiemap() takes. Holds the
- * inode's lock for a tenth of a second at most.
+ * Context: Process context. Sleeps as long as ->fiemap() takes. Holds the lock
+ * of the root directory for a tenth of a second at most.
  */
 void floop_fiemap_try(struct file *file)
 {
-	struct inode *inode = file_inode(file);
+	struct inode *root = d_inode(file_inode(file)->i_sb->s_root);
 	struct trial trial = {
-		.inode = inode,
+		.inode = root,
 		.ended = COMPLETION_INITIALIZER_ONSTACK(trial.ended),
 	};
 
-	if (!inode_trylock(inode))
+	if (root->i_op->fiemap != file_inode(file)->i_op->fiemap ||
+	    !inode_trylock(root))
 		return;
+	WRITE_ONCE(tried_at, jiffies ?: 1);
 	INIT_WORK_ONSTACK(&trial.work, trial_work);
 	/* Nothing that a suspend freezes: who waits for it is frozen itself. */
 	queue_work(system_long_wq, &trial.work);
-	if (wait_for_completion_timeout(&trial.ended, PATIENCE))
+	if (!wait_for_completion_timeout(&trial.ended, PATIENCE)) {
+		if (rwsem_is_contended(&root->i_rwsem))
+			WRITE_ONCE(waited, waited + 1);
+	} else if (!trial.err) {
 		WRITE_ONCE(takes_no_lock, true);
-	else
-		WRITE_ONCE(tries, tries + 1);
-	inode_unlock(inode);
+	}
+	inode_unlock(root);
 	flush_work(&trial.work);
 	destroy_work_on_stack(&trial.work);
 }

@@ -416,7 +416,7 @@ int floop_fill_now(struct floop_ask *ask, sector_t sector, sector_t nr,
 	struct floop_look look = { .ask = ask, .extent = nr >> shift };
 	sector_t found, run = 0, run_disk = 0;
 
-	/* One at a time on ext4 of 6.12, but one in the map. */
+	/* One at a time where no extents can be had, but one in the map. */
 	for (; block < end; block += found) {
 		found = floop_look_extent(&look, block, end - block, &disk);
 		if (look.left)

@@ -15,6 +15,7 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/capability.h>
+#include <linux/delay.h>
 #include <linux/fiemap.h>
 #include <linux/highmem.h>
 #include <linux/list.h>
@@ -43,6 +44,9 @@
 #define PATIENCE	(5 * HZ)
 /* How long nobody is started after that. */
 #define BROKEN		(60 * HZ)
+
+/* Attempts to find an inode's lock free. */
+#define LOCK_TRIES	100
 
 #define EXTENTS		(FLOOP_HELPER_BYTES / sizeof(struct fiemap_extent))
 
@@ -356,6 +360,24 @@ static void answer(struct question *question, int result)
 }
 
 /*
+ * Is the inode's lock to be had, at least now and then? Who waits for it behind
+ * a reader that is stuck keeps it from us for as long as that takes.
+ */
+static bool lock_is_free(struct inode *inode)
+{
+	unsigned int tries;
+
+	for (tries = 0; tries < LOCK_TRIES; tries++) {
+		if (inode_trylock_shared(inode)) {
+			inode_unlock_shared(inode);
+			return true;
+		}
+		usleep_range(1000, 2000);
+	}
+	return false;
+}
+
+/*
  * Ask the file system. It writes to @buffer, at the address @user of the
  * current process. The device may wait for it, so its memory must not come from
  * I/O.
@@ -371,6 +393,8 @@ static int list_extents(struct question *question,
 	unsigned int memflags;
 	int err;
 
+	if (!lock_is_free(inode))
+		return -EBUSY;
 	memset(buffer, 0, FLOOP_HELPER_BYTES);
 	flush_kernel_vmap_range(buffer, FLOOP_HELPER_BYTES);
 	memflags = memalloc_noio_save();

@@ -70,6 +70,7 @@ for fs in ext4 xfs; do
 	# In the chunk after these, half a hole and half unwritten
 	fallocate -o 14M -l 2M "$MNT/image"
 	dev=$(attach "$MNT/image")
+	allocate "$dev" off
 	# What is mapped was looked up together with the rest
 	wait_mapped "$dev" 4
 	udev_settle
@@ -126,6 +127,7 @@ for fs in ext4 xfs; do
 		pattern write -q -b 4k -k 16k -s 1 "$MNT/image" 8M
 		sync
 		dev=$(attach "$MNT/image")
+		allocate "$dev" off
 		wait_until 20 maps "$dev" $((512 * 4096))
 		udev_settle
 		counted "between data in many places, by '$by'" \
@@ -137,15 +139,18 @@ for fs in ext4 xfs; do
 	# The device begins within the file
 	begin_image
 	dev=$(attach --offset 5M "$MNT/image")
+	allocate "$dev" off
 	comes_to $hole 4096
 	comes_to $unwritten $((4 << 20))
 	detach "$dev"
 	dev=$(attach --offset $(((5 << 20) + 512)) "$MNT/image")
+	allocate "$dev" off
 	comes_to $hole $(((1 << 20) + 512))
 	detach "$dev"
 
 	# An I/O while somebody else has the image
 	dev=$(attach "$MNT/image")
+	allocate "$dev" off
 	wait_mapped "$dev" 4
 	udev_settle
 	exec 9<>"$MNT/image"
@@ -163,6 +168,7 @@ begin_image
 set_helper ""
 cp --reflink=always "$MNT/image" "$MNT/clone"
 dev=$(attach "$MNT/image")
+allocate "$dev" off
 wait_until 20 mapped "$dev"
 comes_to hole $((5 << 20))
 udev_settle
