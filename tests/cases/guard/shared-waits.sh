@@ -22,67 +22,57 @@ wait_until 30 maps "$dev" $((16 << 20))
 check "a write" pattern write -d -n -q -b 4k -s 2 -o 1M "$dev" 4k
 wait_until 30 maps "$dev" $((16 << 20))
 
-# Reads $1 bytes at $2, which is held up on its way
-read_slowly() {
+# held_up WINDOW COMMAND... - in the background, on its way, as $held
+held_up() {
 	udev_settle
-	window 60000 SUBMIT
-	dd if="$dev" of="$WORK/read" bs="$1" count=1 skip=$(($2 / $1)) \
-		iflag=direct status=none &
-	reader=$!
-	wait_until 20 in_window SUBMIT
+	window 60000 "$1"
+	"${@:2}" &
+	held=$!
+	wait_until 20 in_window "$1"
 }
 
-# Writes $1 bytes at $2, which has to wait for the read
+# read_at OFFSET BYTES
+read_at() {
+	dd if="$dev" of="$WORK/read" bs="$2" count=1 skip=$(($1 / $2)) \
+		iflag=direct status=none
+}
+
+# write_behind OFFSET BYTES - has to wait for what is held up
 write_behind() {
 	rm -f "$WORK/written"
 	{
-		pattern write -d -n -q -b "$1" -s 3 -o "$2" "$dev" "$1"
+		pattern write -d -n -q -b "$2" -s 3 -o "$1" "$dev" "$2"
 		touch "$WORK/written"
 	} &
 	writer=$!
 	sleep 2
-	kill -0 $reader || fail "the read did not wait"
-	[ ! -e "$WORK/written" ] || fail "the write did not wait for the read"
+	kill -0 $held || fail "nothing was held up"
+	[ ! -e "$WORK/written" ] || fail "the write did not wait"
 	window 0
-	wait $reader || fail "the read"
-	wait $writer || fail "the write"
-	check "what was written" pattern check -d -q -b "$1" -s 3 -o "$2" \
-		"$dev" "$1"
+	wait $held || fail "what was held up failed"
+	wait $writer || fail "the write failed"
+	check "what was written" pattern check -d -q -b "$2" -s 3 -o "$1" \
+		"$dev" "$2"
 }
 
 # The block that was written before is the image's own
-udev_settle
-window 60000 END
-pattern write -d -n -q -b 4k -s 4 -o 1M "$dev" 4k &
-first=$!
-wait_until 20 in_window END
-{
-	pattern write -d -n -q -b 512 -s 3 -o 1028k "$dev" 512
-	touch "$WORK/written"
-} &
-writer=$!
-sleep 2
-kill -0 $first || fail "the mapped write has ended"
-[ ! -e "$WORK/written" ] || fail "the write beside it did not wait"
-window 0
-wait $first || fail "the mapped write"
-wait $writer || fail "the write beside it"
+held_up END pattern write -d -n -q -b 4k -s 4 -o 1M "$dev" 4k
+write_behind $(((1 << 20) + 4096)) 512
 check "the mapped write" pattern check -d -q -b 4k -s 4 -o 1M "$dev" 4k
-check "beside it" pattern check -d -q -b 512 -s 3 -o 1028k "$dev" 512
 
-read_slowly 4096 $((2 << 20))
+held_up SUBMIT read_at $((2 << 20)) 4096
 check "a write to another part of the file" \
 	pattern write -d -n -q -b 4k -s 3 -o 9M "$dev" 4k
 check "a write to the next block" \
 	pattern write -d -n -q -b 4k -s 3 -o $(((2 << 20) + 4096)) "$dev" 4k
-write_behind 4096 $((2 << 20))
+write_behind $((2 << 20)) 4096
 check "and next to it" pattern check -d -q -b 4k -s 3 \
 	-o $(((2 << 20) + 4096)) "$dev" 4k
 check "and elsewhere" pattern check -d -q -b 4k -s 3 -o 9M "$dev" 4k
 
 # A part of a block
-read_slowly 512 $((4 << 20))
-write_behind 512 $(((4 << 20) + 1024))
+held_up SUBMIT read_at $((4 << 20)) 512
+write_behind $(((4 << 20) + 1024)) 512
 drop_caches
 check "the clone" pattern check -q -s 1 "$MNT/clone" 16M
 detach "$dev"
