@@ -22,7 +22,7 @@ pub enum Allocate {
     Off,
     /// As much as seems worth it
     Auto,
-    /// Up to the next multiple of so many bytes
+    /// The hole in so many bytes around it, from a multiple on
     Unit(u64),
 }
 
