@@ -191,12 +191,14 @@ bool floop_shared_begin(struct floop_image *image, struct floop_range *range,
 	sector_t part_end = (floop_first_part(sector) + 1) << FLOOP_PART_SHIFT;
 	struct floop_inside *inside = inside_of(shared, sector);
 
+	range->end = min(range->end, part_end);
 	/* A write that waits isn't held up by those who only look. */
-	nr = floop_holes_unmoved(image, sector,
-				 min(range->end, part_end) - sector);
-	if (!nr)
-		return false;
-	range->end = sector + nr;
+	if (READ_ONCE(image->holes.have_moved)) {
+		nr = floop_holes_unmoved(image, sector, range->end - sector);
+		if (!nr)
+			return false;
+		range->end = sector + nr;
+	}
 	/* First: a write, or an opener, sees it; or we see them. */
 	spin_lock_irq(&inside->lock);
 	list_add(&range->node, &inside->ranges);
