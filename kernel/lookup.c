@@ -63,7 +63,9 @@ static bool batch_add(struct floop_batch *batch, sector_t sector, sector_t nr,
 	}
 	if (batch->nr == FLOOP_BATCH)
 		return false;
-	batch->found[batch->nr++] = (struct floop_found){ sector, nr, disk, shared };
+	batch->found[batch->nr++] = (struct floop_found){
+		sector, nr, disk, shared,
+	};
 	return true;
 }
 
@@ -132,7 +134,8 @@ static void forget_old_seeks(struct floop_fill *fill)
  * extents before it, and would do so again for the next chunk. Returns false if
  * the look has an error.
  */
-static bool next_data(struct floop_batch *batch, sector_t sector, sector_t *data)
+static bool next_data(struct floop_batch *batch, sector_t sector,
+		      sector_t *data)
 {
 	struct floop_image *image = batch->image;
 	struct floop_fill *fill = &image->fill;
@@ -156,7 +159,8 @@ static bool next_data(struct floop_batch *batch, sector_t sector, sector_t *data
 }
 
 /* Find where a hole begins after @sector, which is data. Kept likewise. */
-static bool next_hole(struct floop_batch *batch, sector_t sector, sector_t *hole)
+static bool next_hole(struct floop_batch *batch, sector_t sector,
+		      sector_t *hole)
 {
 	struct floop_fill *fill = &batch->image->fill;
 
@@ -394,7 +398,8 @@ static bool look_up_listed(struct floop_batch *batch, struct floop_todo *todo,
 	fill->asked = true;
 	batch->careful |= READ_ONCE(fill->shared);
 	quiet = floop_holes_look(batch->image, &begun);
-	nr = floop_look_list(&batch->look, *sector, end, batch->listed, FLOOP_LISTED);
+	nr = floop_look_list(&batch->look, *sector, end, batch->listed,
+			     FLOOP_LISTED);
 	if (batch->look.err)
 		return false;
 	if (nr < 0) {
