@@ -57,18 +57,6 @@ static void change_bits(unsigned long *bits, unsigned long first,
 	}
 }
 
-static bool all_set(const unsigned long *bits, unsigned long first,
-		    unsigned long end)
-{
-	while (first < end) {
-		const unsigned long *word = &bits[BIT_WORD(first)];
-
-		if (~READ_ONCE(*word) & take_mask(&first, end))
-			return false;
-	}
-	return true;
-}
-
 static struct floop_hole_bits *get_bits(struct floop_holes *holes)
 {
 	return rcu_dereference_protected(holes->bits,
@@ -318,6 +306,29 @@ void floop_holes_write_end(struct floop_io *io)
 		atomic_long_inc(&holes->part_ended[part % FLOOP_PARTS]);
 }
 
+/*
+ * How far from @sector on, up to @end, is all a known hole, or has nothing been
+ * moved? Returns @sector if it isn't, or if nothing is known.
+ */
+static sector_t reach(struct floop_image *image, sector_t sector, sector_t end,
+		      bool hole)
+{
+	struct floop_hole_bits *bits;
+	unsigned long first, last;
+	sector_t reached = sector;
+
+	rcu_read_lock();
+	bits = rcu_dereference(image->holes.bits);
+	if (bits && sector < end) {
+		granules(bits, sector, end - sector, &first, &last);
+		first = hole ? find_next_zero_bit(bits->bits, last, first) :
+			       find_next_bit(bits->moved, last, first);
+		reached = clamp((sector_t)first << bits->shift, sector, end);
+	}
+	rcu_read_unlock();
+	return reached;
+}
+
 /**
  * floop_holes_have() - is all of a range a known hole?
  * @image: the image, in an epoch
@@ -329,19 +340,7 @@ void floop_holes_write_end(struct floop_io *io)
  */
 bool floop_holes_have(struct floop_image *image, sector_t sector, sector_t nr)
 {
-	struct floop_hole_bits *bits;
-	sector_t first, end;
-	bool all = false;
-
-	rcu_read_lock();
-	bits = rcu_dereference(image->holes.bits);
-	if (bits) {
-		first = sector >> bits->shift;
-		end = ((sector + nr - 1) >> bits->shift) + 1;
-		all = end <= bits->nr && all_set(bits->bits, first, end);
-	}
-	rcu_read_unlock();
-	return all;
+	return reach(image, sector, sector + nr, true) == sector + nr;
 }
 
 /**
@@ -357,19 +356,7 @@ bool floop_holes_have(struct floop_image *image, sector_t sector, sector_t nr)
 sector_t floop_holes_end(struct floop_image *image, sector_t sector,
 			 sector_t end)
 {
-	struct floop_hole_bits *bits;
-	unsigned long first, last;
-	sector_t known = sector;
-
-	rcu_read_lock();
-	bits = rcu_dereference(image->holes.bits);
-	if (bits && sector < end) {
-		granules(bits, sector, end - sector, &first, &last);
-		first = find_next_zero_bit(bits->bits, last, first);
-		known = clamp((sector_t)first << bits->shift, sector, end);
-	}
-	rcu_read_unlock();
-	return known;
+	return reach(image, sector, end, true);
 }
 
 /**
@@ -416,25 +403,11 @@ sector_t floop_holes_begin(struct floop_image *image, sector_t sector,
 sector_t floop_holes_unmoved(struct floop_image *image, sector_t sector,
 			     sector_t nr)
 {
-	struct floop_hole_bits *bits;
-	sector_t unmoved = 0, end;
-	unsigned long first;
+	sector_t end = reach(image, sector, sector + nr, false);
 
-	rcu_read_lock();
-	bits = rcu_dereference(image->holes.bits);
-	first = sector >> (bits ? bits->shift : 0);
-	if (bits && first < bits->nr) {
-		end = ((sector + nr - 1) >> bits->shift) + 1;
-		end = find_next_bit(bits->moved, min_t(sector_t, end, bits->nr),
-				    first);
-		end <<= bits->shift;
-		if (end > sector)
-			unmoved = min(end - sector, nr);
-	}
-	rcu_read_unlock();
 	/* Pairs with smp_wmb() in floop_holes_settle(). */
 	smp_rmb();
-	return unmoved;
+	return end - sector;
 }
 
 /**
