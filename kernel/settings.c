@@ -10,6 +10,7 @@
 #include <linux/blkdev.h>
 #include <linux/fs.h>
 #include <linux/kdev_t.h>
+#include <linux/pagemap.h>
 #include <linux/path.h>
 #include <linux/stat.h>
 
@@ -72,6 +73,22 @@ void floop_settings_set_size(struct floop_device *dev, sector_t size)
 {
 	if (!set_capacity_and_notify(dev->disk, size))
 		kobject_uevent(&disk_to_dev(dev->disk)->kobj, KOBJ_CHANGE);
+}
+
+/**
+ * floop_settings_drop_pages() - drop what the page cache holds of the disk
+ * @dev: the device, which shows something else since
+ *
+ * invalidate_bdev() leaves a page that somebody has a reference to, if only for
+ * a moment: the end of its write-back, a reader, a pipe. It would be read at
+ * the new place. Dirty pages stay; they are written to the new place.
+ *
+ * Context: Process context. May sleep, and waits for I/O: the queue isn't
+ * frozen.
+ */
+void floop_settings_drop_pages(struct floop_device *dev)
+{
+	invalidate_inode_pages2(dev->disk->part0->bd_mapping);
 }
 
 /**
@@ -191,10 +208,8 @@ int floop_settings_set(struct floop_device *dev,
 
 	moved = dev->image->offset != info->lo_offset;
 	resized = moved || dev->size_limit != info->lo_sizelimit;
-	if (resized) {
+	if (resized)
 		sync_blockdev(dev->disk->part0);
-		invalidate_bdev(dev->disk->part0);
-	}
 	err = floop_settings_check(info);
 	if (err)
 		goto unlock;
@@ -213,6 +228,8 @@ int floop_settings_set(struct floop_device *dev,
 		sector_t size = shown_sectors(dev);
 
 		shrink_blocks(dev, size);
+		/* Before the uevent: whoever looks then sees the new place. */
+		floop_settings_drop_pages(dev);
 		floop_settings_set_size(dev, size);
 	}
 unlock:

@@ -295,7 +295,7 @@ def set_block_size(d):
     see_limits(d, "unbound", device)
 
 
-@scenario()
+@scenario("moved-page")
 def moved_while_dirty(d):
     """dirty pages of the device go to the place that they were written to,
     not where another offset puts it
