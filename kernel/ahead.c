@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Allocate ahead. A write to a hole becomes the write of a chunk: the data, and
- * zeroes around it. It is one call to the file system, or two if the disk
- * writes zeroes itself (floop_ahead_zero()). The chunk is mapped as soon as it
- * is written, so the next writes there are mapped.
+ * zeroes around it. It is one call to the file system, and the chunk is mapped
+ * as soon as it is written, so the next writes there are mapped.
  *
  * Zeroes may only be written where nobody else writes:
  *
@@ -41,7 +40,6 @@
 
 #include "ahead.h"
 #include "ask.h"
-#include "compat.h"
 #include "device.h"
 #include "fill.h"
 #include "fs.h"
@@ -63,8 +61,7 @@
  * @range: what the chunk covers, where nobody else may write
  * @parked: I/O that waits for the chunk
  * @epoch: in which the chunk has begun
- * @by_fs: the file system writes the zeroes
- * @vecs: zeroes, data, zeroes; or the data only
+ * @vecs: zeroes, data, zeroes
  */
 struct chunk {
 	struct bio bio;
@@ -72,7 +69,6 @@ struct chunk {
 	struct floop_range range;
 	struct llist_node *parked;
 	unsigned long epoch;
-	bool by_fs;
 	struct bio_vec vecs[];
 };
 
@@ -365,53 +361,6 @@ static void chunk_end_io(struct bio *bio)
 	}
 }
 
-/*
- * May the file system write the zeroes, those where the data goes included? The
- * disk needs none sent then. But it takes away what was there first (xfs does,
- * and allocates other blocks), so it has to be a hole, as a whole: neither
- * blocks that were allocated for the image's owner, nor what an earlier chunk
- * has written.
- */
-static bool may_zero(struct floop_image *image, const struct floop_range *range)
-{
-	loff_t data;
-
-	if (!READ_ONCE(image->ahead.by_fs) ||
-	    floop_fill_cause(image, range->sector,
-			     range->end - range->sector) != FLOOP_CAUSE_HOLE)
-		return false;
-	data = vfs_llseek(image->file, (loff_t)range->sector << SECTOR_SHIFT,
-			  SEEK_DATA);
-	return data == -ENXIO || data >> SECTOR_SHIFT >= range->end;
-}
-
-/**
- * floop_ahead_zero() - write the zeroes of a chunk, before its data
- * @io: the chunk
- *
- * Context: The writer of the image, which calls the file system for it, with
- * freeze protection. Sleeps for the inode's lock, direct I/O in flight, and the
- * disk.
- * Return: 0, also if the zeroes are in @io; or the file system's error.
- */
-int floop_ahead_zero(struct floop_io *io)
-{
-	struct chunk *chunk = container_of(io->bio, struct chunk, bio);
-	struct floop_range *range = &chunk->range;
-	struct floop_image *image = io->image;
-	int err;
-
-	if (!chunk->by_fs)
-		return 0;
-	err = floop_write_zeroes(image->file,
-				 (loff_t)range->sector << SECTOR_SHIFT,
-				 (loff_t)(range->end - range->sector) <<
-				 SECTOR_SHIFT);
-	if (err == -EOPNOTSUPP)
-		WRITE_ONCE(image->ahead.by_fs, false);
-	return err;
-}
-
 static void fill_bio(struct chunk *chunk, struct floop_io *io,
 		     unsigned int vecs)
 {
@@ -422,15 +371,12 @@ static void fill_bio(struct chunk *chunk, struct floop_io *io,
 	bio_init(bio, data->bi_bdev, chunk->vecs, vecs, data->bi_opf);
 	bio_clone_blkg_association(bio, data);
 	bio->bi_ioprio = data->bi_ioprio;
-	bio->bi_iter.bi_sector = data->bi_iter.bi_sector;
+	bio->bi_iter.bi_sector = data->bi_iter.bi_sector - before;
 	bio->bi_end_io = chunk_end_io;
-	if (!chunk->by_fs) {
-		bio->bi_iter.bi_sector -= before;
-		add_zeroes(bio, before);
-	}
+	add_zeroes(bio, before);
 	add_data(bio, data);
-	if (!chunk->by_fs)
-		add_zeroes(bio, behind);
+	add_zeroes(bio, behind);
+	io->image->ahead.bytes += (before + behind) << SECTOR_SHIFT;
 }
 
 /*
@@ -481,9 +427,6 @@ static struct floop_io *make_chunk(struct floop_io *io,
 	chunk->range.sector = range->sector;
 	chunk->range.end = range->end;
 	spin_unlock_irq(&image->ahead.lock);
-	image->ahead.bytes += (range->end - range->sector -
-			       bio_sectors(io->bio)) << SECTOR_SHIFT;
-	chunk->by_fs = may_zero(image, range);
 	fill_bio(chunk, io, vecs);
 	*chunk_io = (struct floop_io) {
 		.bio = &chunk->bio,
@@ -641,7 +584,6 @@ int floop_ahead_init_image(struct floop_image *image)
 	ahead->useless = -1UL;
 	floop_runs_init(&ahead->runs);
 	if (is_of_use(image)) {
-		ahead->by_fs = floop_may_write_zeroes(image->file);
 		ahead->ask = floop_ask_alloc(image, map_work);
 		if (!ahead->ask)
 			return -ENOMEM;

@@ -37,7 +37,6 @@ struct floop_io;
  * @chunks: writes of data and zeroes
  * @written: chunks that are to be mapped
  * @ask: maps them; NULL for an image that can never be mapped
- * @by_fs: kernel, file system and disk may have FALLOC_FL_WRITE_ZEROES
  * @useless: the number of an epoch in which chunks can't be mapped
  * @bytes: zeroes written
  * @waited: writes that have waited for a chunk
@@ -55,7 +54,6 @@ struct floop_ahead {
 	struct list_head chunks;
 	struct list_head written;
 	struct floop_ask *ask;
-	bool by_fs;
 	unsigned long useless;
 	u64 bytes;
 	unsigned long waited;
@@ -74,7 +72,6 @@ int floop_ahead_parse(const char *word, unsigned int *allocate);
 int floop_ahead_describe(unsigned int allocate, char *buf);
 void floop_ahead_set(struct floop_image *image, unsigned int allocate);
 struct floop_io *floop_ahead(struct floop_io *io);
-int floop_ahead_zero(struct floop_io *io);
 bool floop_ahead_enter(struct floop_io *io);
 void floop_ahead_leave(struct floop_io *io);
 

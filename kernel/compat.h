@@ -11,9 +11,7 @@
 #define FLOOP_COMPAT_H
 
 #include <linux/blk-mq.h>
-#include <linux/blkdev.h>
 #include <linux/cgroup.h>
-#include <linux/falloc.h>
 #include <linux/fs.h>
 #include <linux/magic.h>
 #include <linux/sched/mm.h>
@@ -55,31 +53,6 @@ static inline void floop_unfreeze_queue(struct request_queue *q,
 #else
 #define floop_fileattr	fileattr
 #endif
-
-/*
- * Since 6.17 there is FALLOC_FL_WRITE_ZEROES, for disks that write zeroes
- * without being sent any. ext4 has it since then, xfs later.
- */
-static inline bool floop_may_write_zeroes(struct file *file)
-{
-#ifdef FLOOP_WRITE_ZEROES
-	struct block_device *disk = file_inode(file)->i_sb->s_bdev;
-
-	return disk && bdev_write_zeroes_unmap_sectors(disk);
-#else
-	return false;
-#endif
-}
-
-/* Only where the above is true; @pos and @size in bytes. */
-static inline int floop_write_zeroes(struct file *file, loff_t pos, loff_t size)
-{
-#ifdef FLOOP_WRITE_ZEROES
-	return file->f_op->fallocate(file, FALLOC_FL_WRITE_ZEROES, pos, size);
-#else
-	return -EOPNOTSUPP;
-#endif
-}
 
 /* 7.0 has bdev_rot(), 7.1 has no bdev_nonrot(). */
 static inline bool floop_bdev_rotational(struct block_device *bdev)

@@ -90,8 +90,5 @@ has FLOOP_FREEZE_IS_NOIO blk_mq_unfreeze_queue blk-mq.h \
 # Since 6.17: the attributes of a file have another name.
 has FLOOP_FILE_KATTR file_kattr 'fs.h fileattr.h' \
 	'struct file_kattr *a = 0; (void)a->fsx_xflags;'
-# Since 6.17, with FALLOC_FL_WRITE_ZEROES
-has FLOOP_WRITE_ZEROES bdev_write_zeroes_unmap_sectors blkdev.h \
-	'bdev_write_zeroes_unmap_sectors(0);'
 # Since 7.0: bdev_rot(). From 7.1 on there is no bdev_nonrot() any more.
 has FLOOP_BDEV_ROT bdev_rot blkdev.h 'bdev_rot(0);'

@@ -280,9 +280,7 @@ enum floop_rw_result floop_rw(struct floop_io *io, bool wait,
 	}
 	if (write) {
 		floop_window(FLOOP_WINDOW_WRITE);
-		ret = is_chunk ? floop_ahead_zero(io) : 0;
-		if (!ret)
-			ret = file->f_op->write_iter(iocb, &iter);
+		ret = file->f_op->write_iter(iocb, &iter);
 	} else {
 		ret = file->f_op->read_iter(iocb, &iter);
 	}

@@ -26,18 +26,6 @@ begin_fs() {
 	[ "$fs" != ext4 ] || mount -o remount,noinit_itable "$MNT"
 }
 
-# zeroes_itself yes|no - does the disk below write zeroes that it isn't sent?
-# Since 6.17 the kernel knows. The device looks when it is attached.
-zeroes_itself() {
-	local queue
-	queue=/sys/block/$(basename "$(readlink -f /dev/mapper/below)")/queue
-	if [ "$1" = yes ]; then
-		cat "$queue/write_zeroes_unmap_max_hw_bytes"
-	else
-		echo 0
-	fi >"$queue/write_zeroes_unmap_max_bytes"
-}
-
 # below_takes READS WRITES FLUSHES - milliseconds, on the disk below
 below_takes() {
 	local where target

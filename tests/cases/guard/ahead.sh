@@ -5,8 +5,7 @@
 #   O_NONBLOCK the open fails. Readers don't wait. The zeroes spare what other
 #   writes in flight go to. A discard meanwhile is done, too. If a chunk fails,
 #   or is written in part, the write is done by itself. A chunk is mapped
-#   without the fill. Where nothing can be mapped, one chunk is enough. It is
-#   the same where the disk writes zeroes itself.
+#   without the fill. Where nothing can be mapped, one chunk is enough.
 # modes: side-by-side
 # machines: stable-side-by-side
 # timeout: 400
@@ -259,11 +258,6 @@ make_groups other
 for fs in ext4 xfs; do
 	begin_fs "$fs"
 	later dmsetup resume below
-	zeroes_itself yes
-	openers
-	in_flight
-	turned_off
-	zeroes_itself no
 	openers
 	in_flight
 	after_data
