@@ -81,14 +81,19 @@ void floop_settings_set_size(struct floop_device *dev, sector_t size)
  *
  * invalidate_bdev() leaves a page that somebody has a reference to, if only for
  * a moment: the end of its write-back, a reader, a pipe. It would be read at
- * the new place. Dirty pages stay; they are written to the new place.
+ * the new place. invalidate_inode_pages2() leaves one whose buffers a CPU keeps
+ * at hand (bh_lrus); invalidate_bdev() takes them away. Dirty pages stay; they
+ * are written to the new place.
  *
  * Context: Process context. May sleep, and waits for I/O: the queue isn't
  * frozen.
  */
 void floop_settings_drop_pages(struct floop_device *dev)
 {
-	invalidate_inode_pages2(dev->disk->part0->bd_mapping);
+	struct block_device *disk = dev->disk->part0;
+
+	invalidate_bdev(disk);
+	invalidate_inode_pages2(disk->bd_mapping);
 }
 
 /**
