@@ -266,7 +266,6 @@ static struct floop_image *exchange_image(struct floop_device *dev,
 		floop_image_close(new);
 		return ERR_PTR(err);
 	}
-	floop_settings_drop_pages(dev);
 	floop_guard_start(new, dev->want_mapping);
 	return old;
 }

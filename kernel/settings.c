@@ -10,7 +10,6 @@
 #include <linux/blkdev.h>
 #include <linux/fs.h>
 #include <linux/kdev_t.h>
-#include <linux/pagemap.h>
 #include <linux/path.h>
 #include <linux/stat.h>
 
@@ -73,27 +72,6 @@ void floop_settings_set_size(struct floop_device *dev, sector_t size)
 {
 	if (!set_capacity_and_notify(dev->disk, size))
 		kobject_uevent(&disk_to_dev(dev->disk)->kobj, KOBJ_CHANGE);
-}
-
-/**
- * floop_settings_drop_pages() - drop what the page cache holds of the disk
- * @dev: the device, which shows something else since
- *
- * invalidate_bdev() leaves a page that somebody has a reference to, if only for
- * a moment: the end of its write-back, a reader, a pipe. It would be read at
- * the new place. invalidate_inode_pages2() leaves one whose buffers a CPU keeps
- * at hand (bh_lrus); invalidate_bdev() takes them away. Dirty pages stay; they
- * are written to the new place.
- *
- * Context: Process context. May sleep, and waits for I/O: the queue isn't
- * frozen.
- */
-void floop_settings_drop_pages(struct floop_device *dev)
-{
-	struct block_device *disk = dev->disk->part0;
-
-	invalidate_bdev(disk);
-	invalidate_inode_pages2(disk->bd_mapping);
 }
 
 /**
@@ -233,8 +211,13 @@ int floop_settings_set(struct floop_device *dev,
 		sector_t size = shown_sectors(dev);
 
 		shrink_blocks(dev, size);
-		/* Before the uevent: whoever looks then sees the new place. */
-		floop_settings_drop_pages(dev);
+		/*
+		 * Not before the change: what is read meanwhile would stay.
+		 * Before the uevent: whoever looks then sees the new place. A
+		 * page that somebody has a reference to stays all the same; to
+		 * wait for it with the device's lock could hang.
+		 */
+		invalidate_bdev(dev->disk->part0);
 		floop_settings_set_size(dev, size);
 	}
 unlock:

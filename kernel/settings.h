@@ -26,7 +26,6 @@ int floop_settings_set_block_size(struct floop_device *dev, blk_mode_t mode,
 void floop_settings_set_name(struct floop_device *dev,
 			     const struct loop_info64 *info);
 void floop_settings_set_size(struct floop_device *dev, sector_t size);
-void floop_settings_drop_pages(struct floop_device *dev);
 void floop_settings_scan(struct floop_device *dev);
 
 #endif /* FLOOP_SETTINGS_H */
