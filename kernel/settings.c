@@ -214,8 +214,8 @@ int floop_settings_set(struct floop_device *dev,
 		/*
 		 * Not before the change: what is read meanwhile would stay.
 		 * Before the uevent: whoever looks then sees the new place. A
-		 * page that somebody has a reference to stays all the same; to
-		 * wait for it with the device's lock could hang.
+		 * page that somebody has a reference to stays all the same, as
+		 * with the in-tree driver.
 		 */
 		invalidate_bdev(dev->disk->part0);
 		floop_settings_set_size(dev, size);

@@ -152,18 +152,6 @@ DIFFERENCES = {
             ),
         ),
     ],
-    "moved-page": [
-        Difference(
-            "a page that somebody has a reference to when the device is moved,"
-            " if only right after its write-back, keeps its content, with"
-            " either driver",
-            r"^read$",
-            lambda theirs, ours: (
-                {theirs, ours}
-                == {str(b"dirty".ljust(15, b".")), str(bytes(15))}
-            ),
-        ),
-    ],
     "offset-checked": [
         Difference(
             "direct I/O needs an offset of whole sectors, as in-tree after"

