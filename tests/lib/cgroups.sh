@@ -30,11 +30,21 @@ in_group() {
 	)
 }
 
-# may_read GROUP BYTES|max - as much of the first disk in a second
-may_read() {
+# limit GROUP KIND BYTES|max - as much of the first disk in a second
+limit() {
 	local disk
 	disk=$(the_disk 1)
-	echo "$(<"/sys/block/${disk#/dev/}/dev") rbps=$2" >"$CGROUPS/$1/io.max"
+	echo "$(<"/sys/block/${disk#/dev/}/dev") $2=$3" >"$CGROUPS/$1/io.max"
+}
+
+# may_read GROUP BYTES|max
+may_read() {
+	limit "$1" rbps "$2"
+}
+
+# may_write GROUP BYTES|max
+may_write() {
+	limit "$1" wbps "$2"
 }
 
 # has_read GROUP - it has, or tries to, from $dev

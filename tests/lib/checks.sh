@@ -69,6 +69,14 @@ wait_until() {
 	done
 }
 
+# ended PID... - have these processes ended?
+ended() {
+	local pid
+	for pid; do
+		[ ! -e "/proc/$pid" ] || return 1
+	done
+}
+
 # seed - of this run: $SEED, or a new one; it is printed, so that a failure can
 # be had again
 seed() {

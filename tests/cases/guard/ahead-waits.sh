@@ -9,14 +9,6 @@
 . tests/lib/cgroups.sh
 programs loopdev pattern other
 
-# may_write BYTES - what the group may write in a second
-may_write() {
-	local disk
-	disk=$(the_disk 1)
-	echo "$(<"/sys/block/${disk#/dev/}/dev") wbps=$1" \
-		>"$CGROUPS/slow/io.max"
-}
-
 sparse() {
 	mkimage 64M "$MNT/image" >/dev/null
 	dev=$(attach "$MNT/image")
@@ -31,24 +23,16 @@ chunks() {
 	local before
 	before=$(loop_stat "$dev" zeroed_bytes)
 	pattern write -d -n -q -b 4k -s 2 -o 32M "$dev" 4k &
-	ends 20 $! || fail "$fs: a write to a hole waits for $1"
+	wait_until 20 ended $!
+	wait $! || fail "$fs: a write to a hole despite $1 failed"
 	is "$fs: zeroes despite $1" \
 		$(($(loop_stat "$dev" zeroed_bytes) - before)) 61440
-}
-
-# ends SECONDS PROCESS
-ends() {
-	wait_until "$1" gone "$2" && wait "$2"
-}
-
-gone() {
-	! kill -0 "$1" 2>/dev/null
 }
 
 throttled() {
 	local slow
 	sparse
-	may_write 10
+	may_write slow 10
 	in_group slow dd if=/dev/zero of="$dev" bs=64k count=1 seek=100 \
 		oflag=direct status=none &
 	slow=$!
@@ -57,7 +41,7 @@ throttled() {
 	chunks "a throttled write"
 	check "$fs: an open to write" timeout 20 xfs_io -c quit "$MNT/image"
 	kill -0 $slow || fail "$fs: the throttled write did not wait"
-	may_write max
+	may_write slow max
 	wait $slow || fail "$fs: the throttled write failed"
 	detach "$dev"
 	rm "$MNT/image"
@@ -84,7 +68,7 @@ stuck_reader() {
 
 mount_cgroups
 make_groups slow
-later may_write max
+later may_write slow max
 for fs in ext4 xfs; do
 	begin_fs "$fs"
 	throttled

@@ -9,14 +9,6 @@
 . tests/lib/guard.sh
 programs loopdev pattern
 
-# ended PID...
-ended() {
-	local pid
-	for pid; do
-		[ ! -e "/proc/$pid" ] || return 1
-	done
-}
-
 for fs in $(file_systems xfs); do
 	begin_fs "$fs"
 	later dmsetup resume below
