@@ -104,6 +104,22 @@ static int map_quiet(struct floop_batch *batch, sector_t sector, sector_t nr,
 	       floop_shared_add(image, sector, nr, disk, shared);
 }
 
+/*
+ * Map many extents at once, if @found begins with as many. Returns how many. As
+ * in map_range(), what is in the map is no known hole.
+ */
+static unsigned int map_many(struct floop_image *image,
+			     const struct floop_found *found, unsigned int nr)
+{
+	struct floop_map *map = &image->guard.map;
+	unsigned int i;
+
+	nr = floop_map_fit_table(map, found, nr);
+	for (i = 0; i < nr; i++)
+		floop_holes_remove(image, found[i].sector, found[i].nr);
+	return nr && !floop_map_add_table(map, found, nr) ? nr : 0;
+}
+
 /* With the map's lock held, in the epoch. */
 static int map_found(struct floop_batch *batch, struct floop_todo *todo,
 		     const struct floop_found *found)
@@ -127,6 +143,28 @@ static int map_found(struct floop_batch *batch, struct floop_todo *todo,
 		floop_lookup_mark(todo, sector, next - sector);
 		err = 0;
 	}
+	return err;
+}
+
+/*
+ * Map what the batch has at @i, with the map's lock held, in the epoch. @i is
+ * then what is next.
+ */
+static int map_next(struct floop_batch *batch, struct floop_todo *todo,
+		    unsigned int *i)
+{
+	struct floop_image *image = batch->image;
+	const struct floop_found *found = &batch->found[*i];
+	unsigned int nr = 0;
+	int err = 0;
+
+	if (!batch->careful && !image->shared.map.extents)
+		nr = map_many(image, found, batch->nr - *i);
+	if (!nr) {
+		err = map_found(batch, todo, found);
+		nr = !err;
+	}
+	*i += nr;
 	return err;
 }
 
@@ -157,8 +195,8 @@ static int batch_commit(struct floop_batch *batch, struct floop_todo *todo)
 		if (!floop_guard_in_epoch(guard, batch->epoch))
 			err = -ESTALE;
 		/* What fails is marked again, too. */
-		for (; i < batch->nr && !err; i += !err)
-			err = map_found(batch, todo, &batch->found[i]);
+		while (i < batch->nr && !err)
+			err = map_next(batch, todo, &i);
 		/* In the epoch: clearing the map makes room again. */
 		if (err == -ENOSPC)
 			WRITE_ONCE(image->fill.full, true);

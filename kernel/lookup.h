@@ -11,26 +11,13 @@
 #include "fill.h"
 #include "hole.h"
 #include "look.h"
+#include "map.h"
 
 struct floop_image;
 
 #define FLOOP_BATCH		1024
 /* How many extents the helper lists at a time. */
 #define FLOOP_LISTED		256
-
-/**
- * struct floop_found - a range that is contiguous on the disk
- * @sector: its first sector, in the file
- * @nr: the number of sectors
- * @disk: its first sector on the disk
- * @shared: other files have it, too
- */
-struct floop_found {
-	sector_t sector;
-	sector_t nr;
-	sector_t disk;
-	bool shared;
-};
 
 /**
  * struct floop_batch - what is looked up in an epoch, before an fsync

@@ -2,13 +2,22 @@
 /*
  * The extent map: a maple tree, read under RCU. An entry is the distance from a
  * sector of the file to its sector on the disk, so neighbours that are
- * contiguous on the disk have the same entry and become one extent.
+ * contiguous on the disk have the same entry and become one extent. Or it is a
+ * table of extents (table.h): an entry takes some 6,000 instructions to store.
+ *
+ * What a table has is true, like an entry, and is in no other. What is added in
+ * one of its gaps is an entry of its own, and the table has another one on
+ * either side. What is removed is taken out of the table, too: a reader may
+ * see an entry with the bounds of its neighbour.
  */
 #include <linux/bits.h>
+#include <linux/list.h>
 #include <linux/sizes.h>
+#include <linux/slab.h>
 #include <linux/xarray.h>
 
 #include "map.h"
+#include "table.h"
 
 unsigned int floop_map_mib = 64;
 bool floop_map_default = true;
@@ -22,14 +31,21 @@ bool floop_map_default = true;
 /* Distances may be negative, values in a maple tree may not. */
 #define BIAS		BIT_ULL(61)
 
-static void *to_entry(sector_t sector, sector_t disk)
+static void *to_entry(sector_t away)
 {
-	return xa_mk_value(disk - sector + BIAS);
+	return xa_mk_value(away + BIAS);
 }
 
-static sector_t to_disk(void *entry, sector_t sector)
+static sector_t to_away(void *entry)
 {
-	return xa_to_value(entry) - BIAS + sector;
+	return xa_to_value(entry) - BIAS;
+}
+
+static int store(struct floop_map *map, sector_t first, sector_t end,
+		 void *entry)
+{
+	return mtree_store_range(&map->tree, first, end - 1, entry,
+				 GFP_NOWAIT | __GFP_NOWARN);
 }
 
 /**
@@ -41,22 +57,19 @@ static sector_t to_disk(void *entry, sector_t sector)
  */
 int floop_map_init(struct floop_map *map)
 {
-	map->cached = alloc_percpu(struct floop_cached_extent);
+	map->cached = alloc_percpu(struct floop_extent);
 	if (!map->cached)
 		return -ENOMEM;
 	mt_init_flags(&map->tree, MT_FLAGS_USE_RCU);
 	mutex_init(&map->lock);
+	INIT_LIST_HEAD(&map->tables);
 	return 0;
 }
 
-static void cache_extent(struct floop_map *map, sector_t first, sector_t end,
-			 sector_t away)
+static void cache_extent(struct floop_map *map,
+			 const struct floop_extent *extent)
 {
-	struct floop_cached_extent *extent = get_cpu_ptr(map->cached);
-
-	extent->first = first;
-	extent->end = end;
-	extent->away = away;
+	*get_cpu_ptr(map->cached) = *extent;
 	put_cpu_ptr(map->cached);
 }
 
@@ -78,9 +91,14 @@ static void drop_cached(struct floop_map *map)
  */
 static void map_destroy(struct floop_map *map)
 {
+	struct floop_table *table, *next;
+
 	mt_clear_in_rcu(&map->tree);
 	mtree_destroy(&map->tree);
 	mt_set_in_rcu(&map->tree);
+	list_for_each_entry_safe(table, next, &map->tables, list)
+		kfree(table);
+	INIT_LIST_HEAD(&map->tables);
 }
 
 /**
@@ -96,6 +114,26 @@ void floop_map_exit(struct floop_map *map)
 	free_percpu(map->cached);
 }
 
+/*
+ * The extent that @sector is in. Returns false, with @extent the gap, if it is
+ * in none.
+ */
+static __always_inline bool look(struct floop_map *map, sector_t sector,
+				 struct floop_extent *extent)
+{
+	MA_STATE(mas, &map->tree, sector, sector);
+	void *entry = mas_walk(&mas);
+
+	extent->first = mas.index;
+	/* The tree shrinks a gap in place, and may look twice at its end. */
+	extent->end = (sector_t)max(mas.last, sector) + 1 ?: mas.last;
+	if (likely(xa_is_value(entry))) {
+		extent->away = to_away(entry);
+		return true;
+	}
+	return entry && floop_table_find(entry, sector, extent);
+}
+
 /**
  * floop_map_find() - look a sector up
  * @map: the map
@@ -109,14 +147,14 @@ void floop_map_exit(struct floop_map *map)
 bool floop_map_find(struct floop_map *map, sector_t sector, sector_t *disk,
 		    sector_t *end)
 {
-	MA_STATE(mas, &map->tree, sector, sector);
-	void *entry = mas_walk(&mas);
+	struct floop_extent extent;
+	bool mapped = look(map, sector, &extent);
 
-	*end = (sector_t)mas.last + 1 ?: mas.last;
-	if (!entry)
+	*end = extent.end;
+	if (!mapped)
 		return false;
-	*disk = to_disk(entry, sector);
-	cache_extent(map, mas.index, *end, *disk - sector);
+	*disk = sector + extent.away;
+	cache_extent(map, &extent);
 	return true;
 }
 
@@ -144,6 +182,44 @@ bool floop_map_is_full(size_t bytes)
 	return bytes + EXTENT_BYTES > floop_map_mib * (size_t)SZ_1M;
 }
 
+static void count(struct floop_map *map, long extents, sector_t sectors)
+{
+	WRITE_ONCE(map->extents, map->extents + extents);
+	WRITE_ONCE(map->sectors, map->sectors + sectors);
+}
+
+/* Add a range of a gap. It becomes one extent with neighbours of its own. */
+static int add_entry(struct floop_map *map, sector_t sector, sector_t end,
+		     sector_t away)
+{
+	MA_STATE(mas, &map->tree, end, end);
+	void *entry = to_entry(away);
+	sector_t first = sector, last = end;
+	long extents = 1;
+	int err;
+
+	if (floop_map_is_full(floop_map_bytes(map)))
+		return -ENOSPC;
+	rcu_read_lock();
+	if (mas_walk(&mas) == entry) {
+		last = mas.last + 1;
+		extents--;
+	}
+	if (sector) {
+		mas_set(&mas, sector - 1);
+		if (mas_walk(&mas) == entry) {
+			first = mas.index;
+			extents--;
+		}
+	}
+	rcu_read_unlock();
+
+	err = store(map, first, last, entry);
+	if (!err)
+		count(map, extents, end - sector);
+	return err;
+}
+
 /**
  * floop_map_add() - map a range
  * @map: the map
@@ -161,34 +237,82 @@ bool floop_map_is_full(size_t bytes)
 int floop_map_add(struct floop_map *map, sector_t sector, sector_t nr,
 		  sector_t disk)
 {
-	unsigned long first = sector, last = sector + nr - 1, extents = 1;
-	/* From one before to one behind: neighbours become one extent. */
-	MA_STATE(mas, &map->tree, first - !!first, first - !!first);
-	void *entry = to_entry(sector, disk), *old;
-	sector_t sectors = nr;
-	int err;
+	sector_t end = sector + nr, away = disk - sector;
+	struct floop_extent extent;
+	bool mapped;
+	int err = 0;
 
-	if (floop_map_is_full(floop_map_bytes(map)))
-		return -ENOSPC;
+	for (; sector < end && !err; sector = extent.end) {
+		rcu_read_lock();
+		mapped = look(map, sector, &extent);
+		rcu_read_unlock();
+		if (!mapped)
+			err = add_entry(map, sector, min(end, extent.end),
+					away);
+	}
+	return err;
+}
+
+/**
+ * floop_map_fit_table() - how many extents may be mapped as a table?
+ * @map: the map
+ * @found: the extents, not yet mapped
+ * @nr: how many there are
+ *
+ * Context: Process context, with @map->lock held.
+ * Return: so many of the first ones; 0 if they are too few for a table, or if
+ * the map has, between them, or has no room for them.
+ */
+unsigned int floop_map_fit_table(struct floop_map *map,
+				 const struct floop_found *found,
+				 unsigned int nr)
+{
+	MA_STATE(mas, &map->tree, 0, 0);
+	sector_t first = found->sector, end;
 
 	rcu_read_lock();
-	mas_for_each(&mas, old, last + 1) {
-		if (old != entry)
-			continue;
-		first = min(first, mas.index);
-		last = max(last, mas.last);
-		extents--;
-		sectors -= mas.last - mas.index + 1;
-	}
+	/* Not if the first one becomes one extent with what is before it. */
+	mas_set(&mas, first - !!first);
+	if (mas_walk(&mas) == to_entry(found->disk - first))
+		nr = 0;
+	mas_set(&mas, first);
+	end = mas_find(&mas, ULONG_MAX) ? mas.index : FLOOP_NOWHERE;
 	rcu_read_unlock();
+	nr = floop_table_fit(found, nr, end);
+	if (nr && floop_map_is_full(floop_map_bytes(map) +
+				    (nr - 1) * EXTENT_BYTES))
+		nr = 0;
+	return nr;
+}
 
-	sectors += last - first + 1 - nr;
-	err = mtree_store_range(&map->tree, first, last, entry,
-				GFP_NOWAIT | __GFP_NOWARN);
-	if (err)
+/**
+ * floop_map_add_table() - map many extents at once
+ * @map: the map
+ * @found: the extents
+ * @nr: how many there are, as floop_map_fit_table() says
+ *
+ * Context: As floop_map_add().
+ * Return: 0 or -ENOMEM.
+ */
+int floop_map_add_table(struct floop_map *map, const struct floop_found *found,
+			unsigned int nr)
+{
+	struct floop_table *table = floop_table_alloc(found, nr);
+	sector_t sectors = 0;
+	unsigned int i;
+	int err;
+
+	if (!table)
+		return -ENOMEM;
+	err = store(map, table->first, table->end, table);
+	if (err) {
+		kfree(table);
 		return err;
-	WRITE_ONCE(map->extents, map->extents + extents);
-	WRITE_ONCE(map->sectors, map->sectors + sectors);
+	}
+	list_add(&table->list, &map->tables);
+	for (i = 0; i < nr; i++)
+		sectors += found[i].nr;
+	count(map, nr, sectors);
 	return 0;
 }
 
@@ -208,6 +332,87 @@ void floop_map_clear(struct floop_map *map)
 	WRITE_ONCE(map->sectors, 0);
 }
 
+/* Without readers: make a table's extents entries of their own, and free it. */
+static int take_apart(struct floop_map *map, struct floop_table *table)
+{
+	MA_STATE(mas, &map->tree, table->first, table->first);
+	struct floop_extent *extent = table->extents;
+	sector_t sector;
+	unsigned int i;
+	void *entry;
+	int err = 0;
+
+	for (i = 0; i < table->nr && !err; i++, extent++)
+		err = store(map, extent->first, extent->end,
+			    to_entry(extent->away));
+	/* Its gaps. */
+	for (sector = table->first; sector < table->end && !err;
+	     sector = mas.last + 1 ?: table->end) {
+		mas_set(&mas, sector);
+		rcu_read_lock();
+		entry = mas_walk(&mas);
+		rcu_read_unlock();
+		if (entry == table)
+			err = store(map, mas.index, mas.last + 1, NULL);
+	}
+	if (err)
+		return err;
+	list_del(&table->list);
+	kfree(table);
+	return 0;
+}
+
+/*
+ * Without readers: what is removed of the tree's entries, but for the tree.
+ * @rest and @small are what has to be added and taken apart afterwards.
+ */
+static void cut_entries(struct floop_map *map, sector_t first, sector_t end,
+			struct floop_extent *rest, struct list_head *small)
+{
+	MA_STATE(mas, &map->tree, first, first);
+	struct floop_table *table;
+	sector_t sectors;
+	long extents;
+	void *entry;
+
+	rcu_read_lock();
+	mas_for_each(&mas, entry, end - 1) {
+		if (xa_is_value(entry)) {
+			extents = (mas.index < first) + (mas.last >= end) - 1;
+			sectors = min(mas.last + 1, end) -
+				  max(mas.index, first);
+		} else {
+			table = entry;
+			extents = -(long)table->nr;
+			sectors = floop_table_cut(table, first, end, rest);
+			extents += table->nr;
+			if (table->nr < FLOOP_TABLE_LEAST)
+				list_move(&table->list, small);
+		}
+		count(map, extents, -sectors);
+	}
+	rcu_read_unlock();
+}
+
+static int remove_range(struct floop_map *map, sector_t first, sector_t end)
+{
+	struct floop_table *table, *next;
+	struct floop_extent rest = {};
+	LIST_HEAD(small);
+	int err;
+
+	cut_entries(map, first, end, &rest, &small);
+	err = store(map, first, end, NULL);
+	if (!err && rest.end) {
+		err = store(map, rest.first, rest.end, to_entry(rest.away));
+		count(map, 1, 0);
+	}
+	list_for_each_entry_safe(table, next, &small, list)
+		err = err ?: take_apart(map, table);
+	list_splice(&small, &map->tables);
+	return err;
+}
+
 /**
  * floop_map_remove() - unmap a range
  * @map: the map
@@ -221,39 +426,23 @@ void floop_map_clear(struct floop_map *map)
  */
 bool floop_map_remove(struct floop_map *map, sector_t sector, sector_t nr)
 {
-	MA_STATE(mas, &map->tree, sector, sector);
-	unsigned long first = sector, last = sector + nr - 1;
-	sector_t sectors = map->sectors;
-	long extents = map->extents;
-	void *old;
+	unsigned long first = sector;
 	int err;
 
-	rcu_read_lock();
-	mas_for_each(&mas, old, last) {
-		sectors -= min(mas.last, last) - max(mas.index, first) + 1;
-		extents += (mas.index < first) + (mas.last > last) - 1;
-	}
-	rcu_read_unlock();
-
-	if (sectors == map->sectors)
+	if (!mt_find(&map->tree, &first, sector + nr - 1))
 		return true;
 	mt_clear_in_rcu(&map->tree);
-	err = mtree_store_range(&map->tree, first, last, NULL,
-				GFP_NOWAIT | __GFP_NOWARN);
+	err = remove_range(map, sector, sector + nr);
 	mt_set_in_rcu(&map->tree);
 	drop_cached(map);
-	if (err) {
+	if (err)
 		floop_map_clear(map);
-		return false;
-	}
-	WRITE_ONCE(map->extents, extents);
-	WRITE_ONCE(map->sectors, sectors);
-	return true;
+	return !err;
 }
 
 /**
  * floop_map_take_out() - unmap a range of one extent, with readers
- * @map: the map; nobody uses floop_map_cached()
+ * @map: the map, without tables; nobody uses floop_map_cached()
  * @sector: the first sector of the range, in the file
  * @nr: its length, in sectors; all of it is in the same extent. Set to how much
  *	was unmapped: all of the extent if the map has no room for its two ends
@@ -263,27 +452,23 @@ bool floop_map_remove(struct floop_map *map, sector_t sector, sector_t nr)
  */
 int floop_map_take_out(struct floop_map *map, sector_t sector, sector_t *nr)
 {
-	MA_STATE(mas, &map->tree, sector, sector);
-	unsigned long first = sector, last = sector + *nr - 1;
-	unsigned long extents;
+	sector_t first = sector, end = sector + *nr;
+	struct floop_extent extent;
 	int err;
 
 	rcu_read_lock();
-	mas_walk(&mas);
-	if (mas.index < first && mas.last > last &&
-	    floop_map_is_full(floop_map_bytes(map))) {
-		first = mas.index;
-		last = mas.last;
-	}
-	extents = map->extents - 1 + (mas.index < first) + (mas.last > last);
+	look(map, sector, &extent);
 	rcu_read_unlock();
-	err = mtree_store_range(&map->tree, first, last, NULL,
-				GFP_NOWAIT | __GFP_NOWARN);
+	if (extent.first < first && extent.end > end &&
+	    floop_map_is_full(floop_map_bytes(map))) {
+		first = extent.first;
+		end = extent.end;
+	}
+	err = store(map, first, end, NULL);
 	if (err)
 		return err;
-	*nr = last - first + 1;
-	WRITE_ONCE(map->extents, extents);
-	WRITE_ONCE(map->sectors, map->sectors - *nr);
+	*nr = end - first;
+	count(map, (extent.first < first) + (extent.end > end) - 1, -*nr);
 	return 0;
 }
 

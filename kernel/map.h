@@ -6,6 +6,7 @@
 #ifndef FLOOP_MAP_H
 #define FLOOP_MAP_H
 
+#include <linux/list.h>
 #include <linux/maple_tree.h>
 #include <linux/mutex.h>
 #include <linux/percpu.h>
@@ -14,31 +15,46 @@
 #define FLOOP_NOWHERE	((sector_t)-1)
 
 /**
- * struct floop_cached_extent - the last extent that a CPU has found in the map
- * @first: its first sector in the file
- * @end: the first sector behind it
- * @away: the distance to its first sector on the disk
- *
- * The extent may have grown in the map by now. A cached extent stays true for
- * as long as there are readers.
+ * struct floop_extent - sectors of the file that are contiguous on the disk
+ * @first: the first one in the file
+ * @end: the first one behind them
+ * @away: the distance to the first one on the disk
  */
-struct floop_cached_extent {
+struct floop_extent {
 	sector_t first;
 	sector_t end;
 	sector_t away;
 };
 
 /**
+ * struct floop_found - a range that is contiguous on the disk
+ * @sector: its first sector, in the file
+ * @nr: the number of sectors
+ * @disk: its first sector on the disk
+ * @shared: other files have it, too
+ */
+struct floop_found {
+	sector_t sector;
+	sector_t nr;
+	sector_t disk;
+	bool shared;
+};
+
+/**
  * struct floop_map - an extent map
- * @tree: by sector of the file; an entry is the distance to the disk's sector
- * @cached: the cached extent of each CPU
+ * @tree: by sector of the file; an entry is the distance to the disk's sector,
+ *	or a table
+ * @tables: the tables in it
+ * @cached: the last extent that each CPU has found. It may have grown in the
+ *	map by now. It stays true for as long as there are readers.
  * @lock: held to change @tree
  * @extents: the number of extents
  * @sectors: the number of sectors that are mapped
  */
 struct floop_map {
 	struct maple_tree tree;
-	struct floop_cached_extent __percpu *cached;
+	struct list_head tables;
+	struct floop_extent __percpu *cached;
 	/* serializes changes of the tree; readers have RCU */
 	struct mutex lock;
 	unsigned long extents;
@@ -54,6 +70,11 @@ bool floop_map_find(struct floop_map *map, sector_t sector, sector_t *disk,
 		    sector_t *end);
 int floop_map_add(struct floop_map *map, sector_t sector, sector_t nr,
 		  sector_t disk);
+unsigned int floop_map_fit_table(struct floop_map *map,
+				 const struct floop_found *found,
+				 unsigned int nr);
+int floop_map_add_table(struct floop_map *map, const struct floop_found *found,
+			unsigned int nr);
 bool floop_map_remove(struct floop_map *map, sector_t sector, sector_t nr);
 int floop_map_take_out(struct floop_map *map, sector_t sector, sector_t *nr);
 void floop_map_clear(struct floop_map *map);
@@ -74,7 +95,7 @@ bool floop_map_is_full(size_t bytes);
 static inline sector_t floop_map_cached(struct floop_map *map, sector_t sector,
 					sector_t nr)
 {
-	struct floop_cached_extent *extent = get_cpu_ptr(map->cached);
+	struct floop_extent *extent = get_cpu_ptr(map->cached);
 	sector_t disk = FLOOP_NOWHERE;
 
 	if (likely(sector >= extent->first && sector + nr <= extent->end))

@@ -15,6 +15,7 @@ SIZE, QUICK_SIZE = 10240 * MIB, 1024 * MIB
 EXTENTS, QUICK_EXTENTS = 500_000, 20_000
 LONGEST = 900
 WHOLE, PIECES = "written from end to end", "every other block written"
+SCATTERED = "the other blocks written later"
 
 
 def whole(bench, image):
@@ -40,7 +41,14 @@ def pieces(bench, image):
     return count * 4096
 
 
-IMAGES = {WHOLE: whole, PIECES: pieces}
+def scattered(bench, image):
+    """As many extents, with no hole between them."""
+    count = QUICK_EXTENTS if bench.quick else EXTENTS
+    write_pieces(image, count * 4096, whole=True)
+    return count * 4096
+
+
+IMAGES = {WHOLE: whole, PIECES: pieces, SCATTERED: scattered}
 
 
 def once(peer, image, size):
@@ -88,9 +96,9 @@ SECTION = Section(
     text=(
         "From the attach to a full map, the caches dropped before: an image of"
         f" {SIZE // MIB // 1024} GiB, written from end to end, and one of"
-        f" {EXTENTS:,} extents of 4 KiB with holes between them. Until then I/O"
-        " where the map has not come to yet goes through the file system, and"
-        " has it look there first."
+        f" {EXTENTS:,} extents of 4 KiB, with holes between them and without."
+        " Until then I/O where the map has not come to yet goes through the"
+        " file system, and has it look there first."
     ),
     emulation="Mostly the CPU's time, so ten times and more what a real machine"
     " takes.",

@@ -62,16 +62,19 @@ def write_all(path, size):
         os.fsync(file.fileno())
 
 
-def write_pieces(path, size):
-    """A file with every other block written, so that each is an extent."""
+def write_pieces(path, size, whole=False):
+    """A file with every other block written, so that each is an extent, and if
+    it is to be whole the others after them.
+    """
     block = os.urandom(4096)
     with open(path, "wb") as file:
         # No room behind what is written: the file system would have it in
         # between.
         file.truncate(size)
-        for at in range(0, size, 8192):
-            os.pwrite(file.fileno(), block, at)
-        os.fsync(file.fileno())
+        for first in (0, 4096) if whole else (0,):
+            for at in range(first, size, 8192):
+                os.pwrite(file.fileno(), block, at)
+            os.fsync(file.fileno())
 
 
 def make_sparse(path, size):
