@@ -7,8 +7,11 @@
  *
  * What a table has is true, like an entry, and is in no other. What is added in
  * one of its gaps is an entry of its own, and the table has another one on
- * either side. What is removed is taken out of the table, too: a reader may
- * see an entry with the bounds of its neighbour.
+ * either side. What is removed is taken out of the table, too.
+ *
+ * The tree changes in place: a reader without the lock may find an entry with
+ * the bounds of another. So changes are counted (@seq), and what is found while
+ * there is one is not used.
  */
 #include <linux/bits.h>
 #include <linux/list.h>
@@ -17,6 +20,7 @@
 #include <linux/xarray.h>
 
 #include "map.h"
+#include "rules.h"
 #include "table.h"
 
 unsigned int floop_map_mib = 64;
@@ -44,8 +48,13 @@ static sector_t to_away(void *entry)
 static int store(struct floop_map *map, sector_t first, sector_t end,
 		 void *entry)
 {
-	return mtree_store_range(&map->tree, first, end - 1, entry,
-				 GFP_NOWAIT | __GFP_NOWARN);
+	int err;
+
+	raw_write_seqcount_begin(&map->seq);
+	err = mtree_store_range(&map->tree, first, end - 1, entry,
+				GFP_NOWAIT | __GFP_NOWARN);
+	raw_write_seqcount_end(&map->seq);
+	return err;
 }
 
 /**
@@ -62,6 +71,7 @@ int floop_map_init(struct floop_map *map)
 		return -ENOMEM;
 	mt_init_flags(&map->tree, MT_FLAGS_USE_RCU);
 	mutex_init(&map->lock);
+	seqcount_init(&map->seq);
 	INIT_LIST_HEAD(&map->tables);
 	return 0;
 }
@@ -122,16 +132,19 @@ static __always_inline bool look(struct floop_map *map, sector_t sector,
 				 struct floop_extent *extent)
 {
 	MA_STATE(mas, &map->tree, sector, sector);
-	void *entry = mas_walk(&mas);
+	bool mapped = true;
+	void *entry;
 
+	rcu_read_lock();
+	entry = mas_walk(&mas);
 	extent->first = mas.index;
-	/* The tree shrinks a gap in place, and may look twice at its end. */
-	extent->end = (sector_t)max(mas.last, sector) + 1 ?: mas.last;
-	if (likely(xa_is_value(entry))) {
+	extent->end = (sector_t)mas.last + 1 ?: mas.last;
+	if (likely(xa_is_value(entry)))
 		extent->away = to_away(entry);
-		return true;
-	}
-	return entry && floop_table_find(entry, sector, extent);
+	else
+		mapped = entry && floop_table_find(entry, sector, extent);
+	rcu_read_unlock();
+	return mapped;
 }
 
 /**
@@ -141,15 +154,22 @@ static __always_inline bool look(struct floop_map *map, sector_t sector,
  * @disk: set to the disk's sector if it is mapped
  * @end: set to the end of the extent, or of the gap, that @sector is in
  *
- * Context: Under rcu_read_lock(), and in an epoch or with @map->lock held.
- * Return: true if it is mapped.
+ * Context: In an epoch or with @map->lock held. Doesn't sleep.
+ * Return: true if it is mapped. Without the lock, the map may change meanwhile:
+ * then false, and @end is as far as can be.
  */
 bool floop_map_find(struct floop_map *map, sector_t sector, sector_t *disk,
 		    sector_t *end)
 {
+	unsigned int seq = raw_seqcount_begin(&map->seq);
 	struct floop_extent extent;
 	bool mapped = look(map, sector, &extent);
 
+	floop_window(FLOOP_WINDOW_FIND);
+	if (unlikely(read_seqcount_retry(&map->seq, seq))) {
+		*end = FLOOP_NOWHERE;
+		return false;
+	}
 	*end = extent.end;
 	if (!mapped)
 		return false;
@@ -239,17 +259,12 @@ int floop_map_add(struct floop_map *map, sector_t sector, sector_t nr,
 {
 	sector_t end = sector + nr, away = disk - sector;
 	struct floop_extent extent;
-	bool mapped;
 	int err = 0;
 
-	for (; sector < end && !err; sector = extent.end) {
-		rcu_read_lock();
-		mapped = look(map, sector, &extent);
-		rcu_read_unlock();
-		if (!mapped)
+	for (; sector < end && !err; sector = extent.end)
+		if (!look(map, sector, &extent))
 			err = add_entry(map, sector, min(end, extent.end),
 					away);
-	}
 	return err;
 }
 
@@ -332,34 +347,35 @@ void floop_map_clear(struct floop_map *map)
 	WRITE_ONCE(map->sectors, 0);
 }
 
-/* Without readers: make a table's extents entries of their own, and free it. */
-static int take_apart(struct floop_map *map, struct floop_table *table)
+/*
+ * Without readers: make a table's extents entries of their own, and free it. As
+ * far as there is no memory for that, it stays.
+ */
+static void take_apart(struct floop_map *map, struct floop_table *table)
 {
 	MA_STATE(mas, &map->tree, table->first, table->first);
-	struct floop_extent *extent = table->extents;
+	struct floop_extent extent;
 	sector_t sector;
-	unsigned int i;
 	void *entry;
-	int err = 0;
 
-	for (i = 0; i < table->nr && !err; i++, extent++)
-		err = store(map, extent->first, extent->end,
-			    to_entry(extent->away));
+	while (table->nr) {
+		extent = table->extents[table->nr - 1];
+		if (store(map, extent.first, extent.end, to_entry(extent.away)))
+			return;
+		table->nr--;
+	}
 	/* Its gaps. */
-	for (sector = table->first; sector < table->end && !err;
+	for (sector = table->first; sector < table->end;
 	     sector = mas.last + 1 ?: table->end) {
 		mas_set(&mas, sector);
 		rcu_read_lock();
 		entry = mas_walk(&mas);
 		rcu_read_unlock();
-		if (entry == table)
-			err = store(map, mas.index, mas.last + 1, NULL);
+		if (entry == table && store(map, mas.index, mas.last + 1, NULL))
+			return;
 	}
-	if (err)
-		return err;
 	list_del(&table->list);
 	kfree(table);
-	return 0;
 }
 
 /*
@@ -396,19 +412,25 @@ static void cut_entries(struct floop_map *map, sector_t first, sector_t end,
 
 static int remove_range(struct floop_map *map, sector_t first, sector_t end)
 {
+	struct floop_extent rest = {}, gap;
 	struct floop_table *table, *next;
-	struct floop_extent rest = {};
 	LIST_HEAD(small);
 	int err;
 
 	cut_entries(map, first, end, &rest, &small);
+	/* A table has no more entries for its gaps than it has extents. */
+	if (first && !look(map, first - 1, &gap))
+		first = gap.first;
+	if (!look(map, end, &gap))
+		end = gap.end;
 	err = store(map, first, end, NULL);
 	if (!err && rest.end) {
 		err = store(map, rest.first, rest.end, to_entry(rest.away));
 		count(map, 1, 0);
 	}
 	list_for_each_entry_safe(table, next, &small, list)
-		err = err ?: take_apart(map, table);
+		if (!err)
+			take_apart(map, table);
 	list_splice(&small, &map->tables);
 	return err;
 }
@@ -456,9 +478,7 @@ int floop_map_take_out(struct floop_map *map, sector_t sector, sector_t *nr)
 	struct floop_extent extent;
 	int err;
 
-	rcu_read_lock();
 	look(map, sector, &extent);
-	rcu_read_unlock();
 	if (extent.first < first && extent.end > end &&
 	    floop_map_is_full(floop_map_bytes(map))) {
 		first = extent.first;
@@ -485,19 +505,17 @@ int floop_map_take_out(struct floop_map *map, sector_t sector, sector_t *nr)
 bool floop_map_gap(struct floop_map *map, sector_t *sector, sector_t limit,
 		   sector_t *end)
 {
+	struct floop_extent extent;
 	bool mapped = true;
-	sector_t disk;
 
 	mutex_lock(&map->lock);
-	rcu_read_lock();
 	while (mapped && *sector < limit) {
-		mapped = floop_map_find(map, *sector, &disk, end);
+		mapped = look(map, *sector, &extent);
 		if (mapped)
-			*sector = *end;
+			*sector = extent.end;
 		else
-			*end = min(*end, limit);
+			*end = min(extent.end, limit);
 	}
-	rcu_read_unlock();
 	mutex_unlock(&map->lock);
 	return !mapped;
 }

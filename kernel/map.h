@@ -10,6 +10,7 @@
 #include <linux/maple_tree.h>
 #include <linux/mutex.h>
 #include <linux/percpu.h>
+#include <linux/seqlock.h>
 #include <linux/types.h>
 
 #define FLOOP_NOWHERE	((sector_t)-1)
@@ -48,6 +49,7 @@ struct floop_found {
  * @cached: the last extent that each CPU has found. It may have grown in the
  *	map by now. It stays true for as long as there are readers.
  * @lock: held to change @tree
+ * @seq: odd while @tree changes
  * @extents: the number of extents
  * @sectors: the number of sectors that are mapped
  */
@@ -57,6 +59,7 @@ struct floop_map {
 	struct floop_extent __percpu *cached;
 	/* serializes changes of the tree; readers have RCU */
 	struct mutex lock;
+	seqcount_t seq;
 	unsigned long extents;
 	sector_t sectors;
 };

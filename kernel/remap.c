@@ -333,9 +333,7 @@ static noinline sector_t remap_find(struct floop_image *image, struct bio **bio,
 	sector_t disk, end;
 	bool mapped;
 
-	rcu_read_lock();
 	mapped = floop_map_find(&image->guard.map, sector, &disk, &end);
-	rcu_read_unlock();
 	if (!mapped)
 		floop_fill_missed(image, sector);
 	if (end - sector < bio_sectors(*bio)) {

@@ -77,6 +77,7 @@ enum floop_rule {
  *	the inode's lock was free just now
  * @FLOOP_WINDOW_WRITE: a write is about to go to the file system
  * @FLOOP_WINDOW_CHUNK: a chunk is written, and not in the map yet
+ * @FLOOP_WINDOW_FIND: a sector has been looked up in the map, which may change
  */
 enum floop_window {
 	FLOOP_WINDOW_RESUME,
@@ -99,6 +100,7 @@ enum floop_window {
 	FLOOP_WINDOW_UNSHARE,
 	FLOOP_WINDOW_WRITE,
 	FLOOP_WINDOW_CHUNK,
+	FLOOP_WINDOW_FIND,
 };
 
 #ifdef FLOOP_DEBUG

@@ -78,17 +78,8 @@ static bool find(struct floop_shared *shared, sector_t sector, sector_t end,
 		 sector_t *disk, sector_t *nr)
 {
 	sector_t extent_end;
-	bool there;
+	bool there = floop_map_find(&shared->map, sector, disk, &extent_end);
 
-	rcu_read_lock();
-	there = floop_map_find(&shared->map, sector, disk, &extent_end);
-	rcu_read_unlock();
-	/*
-	 * The tree shrinks an entry in place, and may look twice at its end:
-	 * then @sector is behind it by now.
-	 */
-	if (extent_end <= sector)
-		return false;
 	*nr = min(end, extent_end) - sector;
 	return there;
 }

@@ -20,12 +20,13 @@
 unsigned int floop_table_fit(const struct floop_found *found, unsigned int nr,
 			     sector_t end)
 {
-	sector_t last_end = 0;
+	sector_t last_end = found->sector;
 	unsigned int i;
 
 	nr = min(nr, FLOOP_TABLE_MOST);
 	for (i = 0; i < nr; i++) {
 		if (found[i].sector < last_end ||
+		    found[i].sector > last_end + FLOOP_TABLE_GAP ||
 		    found[i].sector + found[i].nr > end)
 			break;
 		last_end = found[i].sector + found[i].nr;
@@ -83,8 +84,8 @@ static unsigned int first_behind(const struct floop_table *table,
  * floop_table_find() - look a sector up
  * @table: the table
  * @sector: a sector of the file
- * @extent: set to the extent that it is in; if it is in none, its end is set to
- *	the next extent's first sector, unless it is less
+ * @extent: set to the extent that it is in; if it is in none, cut to what is
+ *	between two of them
  *
  * Context: Any.
  * Return: true if there is such an extent.
@@ -94,14 +95,15 @@ bool floop_table_find(const struct floop_table *table, sector_t sector,
 {
 	unsigned int i = first_behind(table, sector);
 
-	if (i == table->nr)
-		return false;
-	if (table->extents[i].first > sector) {
-		extent->end = min(extent->end, table->extents[i].first);
-		return false;
+	if (i < table->nr && table->extents[i].first <= sector) {
+		*extent = table->extents[i];
+		return true;
 	}
-	*extent = table->extents[i];
-	return true;
+	if (i)
+		extent->first = max(extent->first, table->extents[i - 1].end);
+	if (i < table->nr)
+		extent->end = min(extent->end, table->extents[i].first);
+	return false;
 }
 
 /**

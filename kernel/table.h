@@ -5,7 +5,9 @@
 #ifndef FLOOP_TABLE_H
 #define FLOOP_TABLE_H
 
+#include <linux/blk_types.h>
 #include <linux/list.h>
+#include <linux/sizes.h>
 #include <linux/types.h>
 
 #include "map.h"
@@ -14,6 +16,11 @@
 #define FLOOP_TABLE_MOST	128
 /* With fewer, entries of their own take less memory (EXTENT_BYTES, map.c). */
 #define FLOOP_TABLE_LEAST	64
+/*
+ * The longest gap, in sectors. What is in the gaps is looked through when a
+ * table is taken apart, with the map's lock held.
+ */
+#define FLOOP_TABLE_GAP		(SZ_64K >> SECTOR_SHIFT)
 
 /**
  * struct floop_table - extents in the order of the file
