@@ -191,8 +191,10 @@ int floop_settings_set(struct floop_device *dev,
 
 	moved = dev->image->offset != info->lo_offset;
 	resized = moved || dev->size_limit != info->lo_sizelimit;
-	if (resized)
+	if (resized) {
 		sync_blockdev(dev->disk->part0);
+		invalidate_bdev(dev->disk->part0);
+	}
 	err = floop_settings_check(info);
 	if (err)
 		goto unlock;
@@ -212,10 +214,10 @@ int floop_settings_set(struct floop_device *dev,
 
 		shrink_blocks(dev, size);
 		/*
-		 * Not before the change: what is read meanwhile would stay.
-		 * Before the uevent: whoever looks then sees the new place. A
-		 * page that somebody has a reference to stays all the same, as
-		 * with the in-tree driver.
+		 * Once more: what has been read since would stay. Before the
+		 * uevent: whoever looks then sees the new place. A page that
+		 * somebody has a reference to stays all the same, as with the
+		 * in-tree driver.
 		 */
 		invalidate_bdev(dev->disk->part0);
 		floop_settings_set_size(dev, size);
