@@ -191,24 +191,26 @@ static void untake_range(struct floop_ahead *ahead, struct chunk *chunk)
 
 /*
  * Begin a range where a hole is known to begin, and end it where data begins.
- * Returns false if there is some from @sector to @end: then the write goes to
- * other blocks than those of a hole. To SEEK_DATA, what is allocated and not
- * written is a hole as well. It goes through all of that up to the next data,
- * so it isn't asked where a hole is known.
+ * Returns false if there is some from @sector to @end, the blocks of a write:
+ * then it goes to other blocks than those of a hole. To SEEK_DATA, what is
+ * allocated and not written is a hole as well. It goes through all of that up
+ * to the next data, so it isn't asked where a hole is known. Of the write's own
+ * blocks that isn't known (floop_holes_write_begin()): if it is @whole blocks,
+ * it makes no difference.
  *
  * Data must not be in the page cache only. iomap looks for written blocks
  * first, and then for pages: what is written back and dropped in between is a
  * hole to it. Pages that come later have no data for this range, which is ours.
  */
 static bool find_hole(struct floop_image *image, struct floop_range *range,
-		      sector_t sector, sector_t end)
+		      sector_t sector, sector_t end, bool whole)
 {
 	loff_t data;
 
 	if (READ_ONCE(image->file->f_mapping->nrpages))
 		return false;
 	range->sector = floop_holes_begin(image, range->sector, sector);
-	if (floop_holes_end(image, end, range->end) == range->end)
+	if (whole && floop_holes_end(image, end, range->end) == range->end)
 		return true;
 	data = vfs_llseek(image->file, (loff_t)sector << SECTOR_SHIFT,
 			  SEEK_DATA);
@@ -223,9 +225,9 @@ static bool find_hole(struct floop_image *image, struct floop_range *range,
 /*
  * May a write be part of a chunk? There are chunks in an epoch only, which
  * floop_guard_ahead_begin() looks at again. A throttled cgroup would hold up
- * other I/O for as long as its chunk takes, so only the root's writes may. The
- * memory has to be whole pages: no disk has to split the chunk inside a block
- * then.
+ * other I/O for as long as its chunk takes, so only the root's writes may. A
+ * disk may have to split the chunk where the data begins and ends in memory,
+ * which must not be inside of one of its blocks.
  */
 static bool may_be_part(struct floop_io *io)
 {
@@ -240,8 +242,13 @@ static bool may_be_part(struct floop_io *io)
 	    floop_io_is_of_cgroup(io->bio))
 		return false;
 	floop_rw_iter(io, &iter);
-	return !(iov_iter_alignment(&iter) & ~PAGE_MASK) &&
-	       !(floop_rw_pos(io) & (i_blocksize(file_inode(image->file)) - 1));
+	return !((floop_rw_pos(io) | iov_iter_alignment(&iter)) &
+		 (image->rules.align - 1));
+}
+
+static sector_t block_sectors(struct floop_image *image)
+{
+	return i_blocksize(file_inode(image->file)) >> SECTOR_SHIFT;
 }
 
 /* The chunk for a write: whole units, within the device and the file. */
@@ -261,7 +268,7 @@ static void plan(struct floop_io *io, unsigned int unit,
 /* A part of a block would wait for all direct I/O in flight. */
 static void to_blocks(struct floop_image *image, struct floop_range *range)
 {
-	sector_t block = i_blocksize(file_inode(image->file)) >> SECTOR_SHIFT;
+	sector_t block = block_sectors(image);
 
 	range->sector = round_up(range->sector, block);
 	range->end = round_down(range->end, block);
@@ -283,6 +290,17 @@ static void add_zeroes(struct bio *bio, sector_t nr)
 		bio->bi_iter.bi_size += len;
 		bytes -= len;
 	}
+}
+
+static unsigned int count_data(struct bio *data)
+{
+	struct bvec_iter iter;
+	struct bio_vec vec;
+	unsigned int nr = 0;
+
+	bio_for_each_bvec(vec, data, iter)
+		nr++;
+	return nr;
 }
 
 static void add_data(struct bio *bio, struct bio *data)
@@ -387,11 +405,13 @@ static struct floop_io *make_chunk(struct floop_io *io,
 				   struct floop_range *range)
 {
 	struct floop_image *image = io->image;
-	sector_t sector = first_sector(io), end = end_sector(io);
-	/* Its memory is whole pages, so it has no more vectors than pages. */
-	unsigned int vecs = bio_sectors(io->bio) / PAGE_SECTORS +
-			    count_zeroes(sector - range->sector) +
-			    count_zeroes(range->end - end);
+	unsigned int vecs = count_data(io->bio) +
+			    count_zeroes(first_sector(io) - range->sector) +
+			    count_zeroes(range->end - end_sector(io));
+	/* Of blocks that have a part of the data, all is written. */
+	sector_t sector = round_down(first_sector(io), block_sectors(image));
+	sector_t end = round_up(end_sector(io), block_sectors(image));
+	bool whole = end - sector == bio_sectors(io->bio);
 	struct floop_io *chunk_io;
 	struct chunk *chunk;
 
@@ -412,11 +432,11 @@ static struct floop_io *make_chunk(struct floop_io *io,
 	/* Nobody else writes there from here on. */
 	*range = chunk->range;
 	to_blocks(image, range);
-	/* The data may end inside of a block that is larger than a page. */
-	if (range->end < end ||
+	/* The device or the file may begin or end inside of a block. */
+	if (range->sector > sector || range->end < end ||
 	    chunk->epoch == READ_ONCE(image->ahead.useless) ||
-	    !find_hole(image, range, sector, end) ||
-	    range->end - range->sector <= end - sector)
+	    !find_hole(image, range, sector, end, whole) ||
+	    range->end - range->sector <= bio_sectors(io->bio))
 		goto guard;
 	/*
 	 * It reads as a hole, but is none for the next chunk: what is mapped of
@@ -473,12 +493,12 @@ struct floop_io *floop_ahead(struct floop_io *io)
 		return io;
 	unit = floop_runs_unit(io->image, first_sector(io),
 			       bio_sectors(io->bio));
-	if (unit > bio_sectors(io->bio)) {
-		plan(io, unit, &range);
-		if (range.end - range.sector > bio_sectors(io->bio) &&
-		    floop_runs_have_room(io->image))
-			chunk_io = make_chunk(io, &range);
-	}
+	if (unit <= bio_sectors(io->bio))
+		unit = block_sectors(io->image);
+	plan(io, unit, &range);
+	if (range.end - range.sector > bio_sectors(io->bio) &&
+	    floop_runs_have_room(io->image))
+		chunk_io = make_chunk(io, &range);
 	if (chunk_io) {
 		floop_runs_note(io->image, range.end, bio_sectors(io->bio),
 				range.end - end_sector(io), unit);
