@@ -91,6 +91,15 @@ def over_a_hole(peer, image, size, spare=None):
             yield path
     finally:
         os.unlink(image)
+        freed(os.path.dirname(image))
+
+
+def freed(folder):
+    """Wait until what was removed there is free: xfs does that in the
+    background, and the next peer would pay for it. A freeze waits for it.
+    """
+    run("fsfreeze", "--freeze", folder)
+    run("fsfreeze", "--unfreeze", folder)
 
 
 def forget_pages(*paths):
