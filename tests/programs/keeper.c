@@ -3,11 +3,12 @@
  * Keep direct writes of a device in flight, remember what each block must hold,
  * and see that it does.
  *
- *   keeper write [-t THREADS] [-b BLOCK] [-o OFFSET] [-s SEED] [-e]
+ *   keeper write [-t THREADS] [-b BLOCK] [-o OFFSET] [-s SEED] [-e] [-f]
  *		-m MODEL DEVICE SIZE
  *	until SIGTERM, each thread in a part of its own; says "began" when all
  *	have written. Then it reads the device and compares. -e: errors are none
- *	of our business, nor is what it holds
+ *	of our business, nor is what it holds. -f: the disk may be full, or a
+ *	quota used up: a write that fails for that has changed nothing
  *   keeper check [-b BLOCK] [-o OFFSET] [-s SEED] [-d] -m MODEL PATH SIZE
  *       that the file or device holds what the model says
  *
@@ -26,12 +27,12 @@
 #define MOST 64
 
 static uint64_t block = 65536, off, size, seed = 1;
-static int careless, fd;
+static int careless, may_be_full, fd;
 static uint32_t *model;
 static unsigned int threads = 4;
 static atomic_int stop;
 static atomic_uint begun;
-static atomic_ullong done;
+static atomic_ullong done, failed;
 
 static uint64_t seed_of(uint64_t i)
 {
@@ -49,12 +50,17 @@ static void *writer(void *arg)
 		i = first + below(&r, n);
 		model[i]++;
 		fill_pattern(buf, off + i * block, block, seed_of(i));
-		if (pwrite(fd, buf, block, (off_t)(off + i * block)) !=
-			    (ssize_t)block &&
-		    !careless)
+		if (pwrite(fd, buf, block, (off_t)(off + i * block)) ==
+		    (ssize_t)block || careless) {
+			done++;
+		} else if (may_be_full &&
+			   (errno == ENOSPC || errno == EDQUOT)) {
+			model[i]--;
+			failed++;
+		} else {
 			die("write at %ju: %s", (uintmax_t)(off + i * block),
 			    strerror(errno));
-		done++;
+		}
 		if (!told)
 			begun++;
 		told = 1;
@@ -100,7 +106,7 @@ int main(int argc, char **argv)
 		die("keeper write|check: see its first lines");
 	argc--;
 	argv++;
-	while ((opt = getopt(argc, argv, "t:b:o:s:m:ed")) != -1) {
+	while ((opt = getopt(argc, argv, "t:b:o:s:m:efd")) != -1) {
 		switch (opt) {
 		case 't':
 			threads = strtoul(optarg, NULL, 0);
@@ -119,6 +125,9 @@ int main(int argc, char **argv)
 			break;
 		case 'e':
 			careless = 1;
+			break;
+		case 'f':
+			may_be_full = 1;
 			break;
 		case 'd':
 			direct = O_DIRECT;
@@ -162,6 +171,9 @@ int main(int argc, char **argv)
 	stop = 1;
 	for (t = 0; t < threads; t++)
 		pthread_join(ids[t], NULL);
-	printf("%llu writes\n", (unsigned long long)done);
+	printf("%llu writes", (unsigned long long)done);
+	if (may_be_full)
+		printf(", %llu without room", (unsigned long long)failed);
+	puts("");
 	return careless ? 0 : check(path);
 }

@@ -40,6 +40,17 @@ for fs in $(file_systems xfs); do
 		"$(pieces "$MNT/whole")"
 	detach "$dev"
 	rm "$MNT/whole"
+	# Nor does it matter that it was written bit by bit.
+	mkimage 16M "$MNT/holes" >/dev/null
+	dev=$(attach "$MNT/holes")
+	wait_until 30 mapped "$dev"
+	pattern write -d -n -q -b 4k "$dev" 16M
+	wait_mapped "$dev"
+	found=$(loop_stat "$dev" mapped_extents)
+	detach "$dev"
+	is "$fs: a file written through the device" "$found" \
+		"$(pieces "$MNT/holes")"
+	rm "$MNT/holes"
 	# Every other block of the file is there.
 	pattern write -q -b 4k -k 8k "$MNT/image" $((extents * 8192))
 	truncate -s $((extents * 8192)) "$MNT/image"

@@ -47,6 +47,8 @@ begin_sparse() {
 	mkimage 16M "$MNT/image" >/dev/null
 	window "$1" FILL
 	dev=$(attach "$MNT/image")
+	# A chunk is mapped without the fill.
+	allocate "$dev" off
 	[ "$1" = 0 ] || wait_until 20 in_window FILL
 }
 
