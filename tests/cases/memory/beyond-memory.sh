@@ -9,7 +9,7 @@
 # disks: nvme:4G
 # memory: 512M
 # timeout: 400
-. tests/lib/case.sh
+. tests/lib/hog.sh
 programs loopdev pattern
 
 # A disk that is far slower than memory, as in a failure of generic/590 and
@@ -20,10 +20,6 @@ later dm_remove slow
 size=$(more 640 380)
 mkdir -p "$WORK/below" "$WORK/above"
 make_fs ext4 /dev/mapper/slow
-
-killed() {
-	awk '$1 == "oom_kill" { print $2 }' /proc/vmstat
-}
 
 mount /dev/mapper/slow "$WORK/below"
 before=$(killed)
