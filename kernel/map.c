@@ -32,6 +32,9 @@ bool floop_map_default = true;
  */
 #define EXTENT_BYTES	64UL
 
+/* Looks while the map changes: as many as one change takes. */
+#define MAX_LOOKS	20U
+
 /* Distances may be negative, values in a maple tree may not. */
 #define BIAS		BIT_ULL(61)
 
@@ -147,6 +150,25 @@ static __always_inline bool look(struct floop_map *map, sector_t sector,
 	return mapped;
 }
 
+/* As look(), without the lock. Returns false if the map goes on changing. */
+static bool look_unlocked(struct floop_map *map, sector_t sector,
+			  struct floop_extent *extent, bool *mapped)
+{
+	unsigned int looks = floop_window_is_open(FLOOP_WINDOW_FIND) ?
+			     1 : MAX_LOOKS;
+	unsigned int seq;
+
+	while (looks--) {
+		seq = raw_seqcount_begin(&map->seq);
+		*mapped = look(map, sector, extent);
+		floop_window(FLOOP_WINDOW_FIND);
+		if (likely(!read_seqcount_retry(&map->seq, seq)))
+			return true;
+		cpu_relax();
+	}
+	return false;
+}
+
 /**
  * floop_map_find() - look a sector up
  * @map: the map
@@ -155,18 +177,16 @@ static __always_inline bool look(struct floop_map *map, sector_t sector,
  * @end: set to the end of the extent, or of the gap, that @sector is in
  *
  * Context: In an epoch or with @map->lock held. Doesn't sleep.
- * Return: true if it is mapped. Without the lock, the map may change meanwhile:
+ * Return: true if it is mapped. Without the lock, the map may go on changing:
  * then false, and @end is as far as can be.
  */
 bool floop_map_find(struct floop_map *map, sector_t sector, sector_t *disk,
 		    sector_t *end)
 {
-	unsigned int seq = raw_seqcount_begin(&map->seq);
 	struct floop_extent extent;
-	bool mapped = look(map, sector, &extent);
+	bool mapped;
 
-	floop_window(FLOOP_WINDOW_FIND);
-	if (unlikely(read_seqcount_retry(&map->seq, seq))) {
+	if (unlikely(!look_unlocked(map, sector, &extent, &mapped))) {
 		*end = FLOOP_NOWHERE;
 		return false;
 	}
