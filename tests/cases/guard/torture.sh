@@ -27,7 +27,8 @@ for fs in ext4 xfs; do
 	without=()
 	[ "$fs" != xfs ] || without=(-K "clone,dedupe,clone-in,copy-range")
 	set_helper ""
-	torture_begin "$fs" "$disk"
+	# As many extents that the map has tables of them
+	SCATTERED=1 torture_begin "$fs" "$disk"
 	torture -s "$SEED" -t "$(more 9)" "${without[@]}" "$DEV" "$MNT/image"
 	torture_end
 	fsck_of "$fs" "$disk"
