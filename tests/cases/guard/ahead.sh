@@ -115,6 +115,29 @@ in_flight() {
 		"88 / 8"
 }
 
+# While a part of a block is being written, the rest of it is in no chunk.
+beside_part() {
+	local other durable=() file at=$((5 << 20))
+	sparse 8M
+	dmsetup suspend --noflush --nolockfs below
+	durable $at
+	file=$(ios "$dev" file)
+	pattern write -d -n -q -b 512 -s 8 -o $((at + 512)) "$dev" 512 &
+	other=$!
+	wait_until 20 more_ios "$dev" file "$file"
+	sleep 0.3
+	dmsetup resume below
+	wait "${durable[@]}" || fail "$fs: a durable write failed"
+	wait $other || fail "$fs: the write beside it in its block failed"
+	is "$fs: zeroes in the block of a write" \
+		"$(loop_stat "$dev" zeroed_bytes)" 0
+	check "$fs: the durable write" pattern check -d -q -b 512 -s 4 \
+		-o $at "$dev" 512
+	check "$fs: the write beside it in its block" pattern check -d -q \
+		-b 512 -s 8 -o $((at + 512)) "$dev" 512
+	detach "$dev"
+}
+
 # A chunk begins behind what is data, mapped or not
 after_data() {
 	sparse 8M
@@ -260,6 +283,7 @@ for fs in ext4 xfs; do
 	later dmsetup resume below
 	openers
 	in_flight
+	beside_part
 	after_data
 	turned_off
 	frozen
