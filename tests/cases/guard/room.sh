@@ -113,8 +113,11 @@ cached() {
 	wait_until 30 mapped "$dev"
 	dmsetup suspend --noflush --nolockfs below
 	later dmsetup resume below
+	# Not as a chunk, which is whole blocks
+	allocate "$dev" off
 	check "$what: half a block" \
 		pattern write -d -n -q -b 512 -s 2 -o 1064k "$dev" 512
+	allocate "$dev" 64k
 	before=$(ios "$dev" file)
 	pattern write -d -n -q -b 4k -s 3 -o 1M "$dev" 4k &
 	writer=$!
