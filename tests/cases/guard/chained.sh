@@ -16,6 +16,8 @@ for fs in $(file_systems xfs); do
 	pattern write -q -s 1 -o 64k "$MNT/image" 64k
 	pattern write -q -s 1 -o 4M "$MNT/image" 4M
 	dev=$(attach "$MNT/image")
+	# A chunk would keep out who opens the image.
+	allocate "$dev" off
 	wait_mapped "$dev" 4
 	udev_settle
 	mapped=$(ios "$dev" mapped)
