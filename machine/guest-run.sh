@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Usage: guest-run.sh RUN. Runs inside the guest, started by virtme-ng's init or
 # by systemd. RUN is the folder that ./vm made for this run: it holds `config`
-# (what to set up) and `command` (what to run), and gets `status` (the exit
-# status of the command, or the word "failed" and why it could not be started).
+# (what to set up) and `command` (what to run), and gets `up` (now) and `status`
+# (the exit status of the command, or the word "failed" and why it could not be
+# started).
 
 run=$1
+: > "$run/up"
 # PROJECT RW DRIVERS MODULES MODULE NAMES SHELL_RUN SYSTEMD
 # shellcheck source=/dev/null
 . "$run/config"

@@ -30,6 +30,8 @@ from .moving import Moving
 
 # Seconds that a machine gets to end by itself after it has reported a hang.
 GRACE = 90
+# For the boot. An emulated machine of two CPUs has been seen to wait for ever.
+BOOT = 600
 KERNEL_ARGS = (
     "mitigations=off",
     "panic=-1",
@@ -314,7 +316,10 @@ class Machine:
                     deadline = min(deadline, time.monotonic() + GRACE)
                 if self.silence and not console.tell():
                     deadline = min(deadline, started + self.silence)
-                if time.monotonic() > deadline:
+                until = deadline
+                if not (self.folder / "up").exists():
+                    until = min(deadline, started + BOOT)
+                if time.monotonic() > until:
                     self.timed_out = True
                     os.killpg(self.process.pid, signal.SIGKILL)
                     self.process.wait()

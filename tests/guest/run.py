@@ -509,6 +509,7 @@ def run_case(case, plan, machine, kernel_log):
         time.sleep(0.5)
         os.write(log, b"\n--- blocked tasks\n")
         os.write(log, "\n".join(kernel_log.read()).encode() + b"\n")
+        os.write(log, b"\n--- its processes\n" + stacks(process.pid).encode())
         try:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait(20)
@@ -679,6 +680,23 @@ def stop_watching():
         'SUBSYSTEM=="block", OPTIONS+="nowatch"\n'
     )
     subprocess.run(["udevadm", "control", "--reload"], check=True)
+
+
+def stacks(session):
+    """Where the processes of a session are in the kernel, which may wait for a
+    signal, too.
+    """
+    found = []
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if os.getsid(int(folder.name)) == session:
+                found += [
+                    f"{folder.name} {(folder / 'comm').read_text()}",
+                    (folder / "stack").read_text(),
+                ]
+        except OSError:
+            continue  # gone
+    return "".join(found)
 
 
 def main():
