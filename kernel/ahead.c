@@ -189,14 +189,27 @@ static void untake_range(struct floop_ahead *ahead, struct chunk *chunk)
 	}
 }
 
+static sector_t block_sectors(struct floop_image *image)
+{
+	return i_blocksize(file_inode(image->file)) >> SECTOR_SHIFT;
+}
+
+/* Is the block at @sector in a hole? SEEK_HOLE says so at once. */
+static bool is_hole(struct floop_image *image, sector_t sector)
+{
+	loff_t pos = (loff_t)sector << SECTOR_SHIFT;
+
+	return vfs_llseek(image->file, pos, SEEK_HOLE) == pos;
+}
+
 /*
  * Begin a range where a hole is known to begin, and end it where data begins.
  * Returns false if there is some from @sector to @end, the blocks of a write:
  * then it goes to other blocks than those of a hole. To SEEK_DATA, what is
  * allocated and not written is a hole as well. It goes through all of that up
  * to the next data, so it isn't asked where a hole is known. Of the write's own
- * blocks that isn't known (floop_holes_write_begin()): if it is @whole blocks,
- * it makes no difference.
+ * blocks that isn't known (floop_holes_write_begin()). If it has @whole blocks,
+ * it makes no difference; else the first and the last one have to be holes.
  *
  * Data must not be in the page cache only. iomap looks for written blocks
  * first, and then for pages: what is written back and dropped in between is a
@@ -209,8 +222,11 @@ static bool find_hole(struct floop_image *image, struct floop_range *range,
 
 	if (READ_ONCE(image->file->f_mapping->nrpages))
 		return false;
+	if (!whole && !(is_hole(image, sector) &&
+			is_hole(image, end - block_sectors(image))))
+		return false;
 	range->sector = floop_holes_begin(image, range->sector, sector);
-	if (whole && floop_holes_end(image, end, range->end) == range->end)
+	if (floop_holes_end(image, end, range->end) == range->end)
 		return true;
 	data = vfs_llseek(image->file, (loff_t)sector << SECTOR_SHIFT,
 			  SEEK_DATA);
@@ -227,11 +243,13 @@ static bool find_hole(struct floop_image *image, struct floop_range *range,
  * floop_guard_ahead_begin() looks at again. A throttled cgroup would hold up
  * other I/O for as long as its chunk takes, so only the root's writes may. A
  * disk may have to split the chunk where the data begins and ends in memory,
- * which must not be inside of one of its blocks.
+ * which must not be inside of one of its blocks. Nor may it be where its memory
+ * has to be aligned to more.
  */
 static bool may_be_part(struct floop_io *io)
 {
 	struct floop_image *image = io->image;
+	unsigned int mask = (image->rules.align - 1) | image->rules.mem_mask;
 	struct iov_iter iter;
 
 	if (bio_op(io->bio) != REQ_OP_WRITE || !image->direct || io->done ||
@@ -242,13 +260,20 @@ static bool may_be_part(struct floop_io *io)
 	    floop_io_is_of_cgroup(io->bio))
 		return false;
 	floop_rw_iter(io, &iter);
-	return !((floop_rw_pos(io) | iov_iter_alignment(&iter)) &
-		 (image->rules.align - 1));
+	return !((floop_rw_pos(io) | iov_iter_alignment(&iter) |
+		  i_blocksize(file_inode(image->file))) & mask);
 }
 
-static sector_t block_sectors(struct floop_image *image)
+/*
+ * Does a part of a block go to data? Quickly, and not for sure: xfs tells of no
+ * block of a file that shares some.
+ */
+static bool goes_to_data(struct floop_io *io)
 {
-	return i_blocksize(file_inode(image->file)) >> SECTOR_SHIFT;
+	struct inode *inode = file_inode(io->image->file);
+	sector_t block = floop_rw_pos(io) >> inode->i_blkbits;
+
+	return !bmap(inode, &block) && block;
 }
 
 /* The chunk for a write: whole units, within the device and the file. */
@@ -480,6 +505,7 @@ struct floop_io *floop_ahead(struct floop_io *io)
 	struct floop_io *chunk_io = NULL;
 	struct floop_range range;
 	unsigned int unit;
+	bool lone;
 
 	if (ahead->allocate == FLOOP_ALLOCATE_OFF || !may_be_part(io))
 		return io;
@@ -494,10 +520,12 @@ struct floop_io *floop_ahead(struct floop_io *io)
 	unit = floop_runs_unit(io->image, first_sector(io),
 			       bio_sectors(io->bio));
 	if (unit <= bio_sectors(io->bio))
-		unit = block_sectors(io->image);
+		unit = 0;
+	lone = !unit;
+	unit = max_t(unsigned int, unit, block_sectors(io->image));
 	plan(io, unit, &range);
 	if (range.end - range.sector > bio_sectors(io->bio) &&
-	    floop_runs_have_room(io->image))
+	    !(lone && goes_to_data(io)) && floop_runs_have_room(io->image))
 		chunk_io = make_chunk(io, &range);
 	if (chunk_io) {
 		floop_runs_note(io->image, range.end, bio_sectors(io->bio),

@@ -29,6 +29,8 @@
  */
 #define REGION_SECTORS	(SZ_256K >> SECTOR_SHIFT)
 #define LONE_WRITES	2
+/* Less than that is none: a small write would have the region allocated. */
+#define LONE_SECTORS	(SZ_4K >> SECTOR_SHIFT)
 /* What the second write of a run allocates, and the most that later ones do. */
 #define RUN_SECTORS	(SZ_64K >> SECTOR_SHIFT)
 #define MOST_SECTORS	(SZ_1M >> SECTOR_SHIFT)
@@ -175,7 +177,8 @@ void floop_runs_note(struct floop_image *image, sector_t end, unsigned int nr,
 	run->zeroes = zeroes;
 	if (zeroes)
 		run->mapped = count_mapped(image);
-	run->writes++;
+	if (nr >= LONE_SECTORS)
+		run->writes++;
 }
 
 /**

@@ -20,7 +20,7 @@ struct floop_image;
  * @unit: sectors that were allocated with it; 0: only its own
  * @nr: how many sectors it had
  * @zeroes: sectors of zeroes behind it
- * @writes: how many there were in the region
+ * @writes: how many there were in the region, but for small ones
  * @mapped: how much I/O had been mapped when the zeroes were written
  */
 struct floop_run {
