@@ -34,6 +34,7 @@ is "zeroes in the rest of the block" "$(loop_stat "$dev" zeroed_bytes)" \
 check "what is before it is zero" cmp -n 6k -i 6144k:0 "$dev" /dev/zero
 wait_until 20 reads mapped $((6150 << 10)) 4096
 # What is durable at once has no zeroes around it.
+allocate "$dev" 64k
 check "a part of a block by itself" \
 	pattern write -d -a -n -q -b 512 -s 5 -o 7m "$dev" 512
 check "a part of a block beside it" \
