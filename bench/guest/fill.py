@@ -5,6 +5,7 @@ map.
 
 import os
 import time
+from functools import partial
 
 from . import peers, places
 from .places import MIB, forget_all, make_fs, mounted, write_pieces
@@ -32,23 +33,20 @@ def whole(bench, image):
     return size
 
 
-def pieces(bench, image):
-    """The worst that a file of blocks of 4 KiB can be; how many bytes are not
-    holes.
+def pieces(bench, image, holes):
+    """The worst that a file of blocks of 4 KiB can be, with holes between them
+    or without; how many bytes are not holes.
     """
     count = QUICK_EXTENTS if bench.quick else EXTENTS
-    write_pieces(image, count * 8192)
+    write_pieces(image, count * (8192 if holes else 4096), whole=not holes)
     return count * 4096
 
 
-def scattered(bench, image):
-    """As many extents, with no hole between them."""
-    count = QUICK_EXTENTS if bench.quick else EXTENTS
-    write_pieces(image, count * 4096, whole=True)
-    return count * 4096
-
-
-IMAGES = {WHOLE: whole, PIECES: pieces, SCATTERED: scattered}
+IMAGES = {
+    WHOLE: whole,
+    PIECES: partial(pieces, holes=True),
+    SCATTERED: partial(pieces, holes=False),
+}
 
 
 def once(peer, image, size):

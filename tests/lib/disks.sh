@@ -179,9 +179,13 @@ thaw() {
 	fsfreeze -u "$1" 2>/dev/null || true
 }
 
-# megabytes_free - free space of the file system at $MNT
+# bytes_free - free space of the file system at $MNT
+bytes_free() {
+	echo $(($(stat -f -c '%a * %S' "$MNT")))
+}
+
 megabytes_free() {
-	echo $(($(stat -f -c '%a * %S' "$MNT") >> 20))
+	echo $(($(bytes_free) >> 20))
 }
 
 drop_caches() {

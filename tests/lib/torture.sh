@@ -43,7 +43,7 @@ torture_begin() {
 	torture -i -s "$SEED" "$MNT/image" "${SIZE:-16m}"
 	[ -z "${SCATTERED-}" ] || scatter "$MNT/image"
 	# Other files soon get the blocks that the image loses.
-	free=$(($(stat -f -c '%a * %S' "$MNT")))
+	free=$(bytes_free)
 	[ "$free" -le "$leave" ] ||
 		fallocate -l $((free - leave)) "$MNT/ballast"
 	set_mapping 1

@@ -15,18 +15,13 @@ seed
 
 size=$((24 << 20))
 
-# free - bytes
-free() {
-	stat -f -c '%a %S' "$MNT" | awk '{ print $1 * $2 }'
-}
-
 # The holes of the image fit, and there is a little more: zeroes are written.
 # Then there is next to nothing.
 no_space() {
 	local bytes n=0
-	fallocate -l $(($(free) - size - RANDOM * 32)) "$MNT/most" 2>/dev/null
+	fallocate -l $(($(bytes_free) - size - RANDOM * 32)) "$MNT/most" 2>/dev/null
 	sleep "0.0$((RANDOM % 10))"
-	for ((bytes = $(free); bytes >= 4096; )); do
+	for ((bytes = $(bytes_free); bytes >= 4096; )); do
 		fallocate -l "$bytes" "$MNT/rest.$n" 2>/dev/null ||
 			bytes=$((bytes / 2))
 		n=$((n + 1))

@@ -26,8 +26,9 @@ for ((level = 1; level <= levels; level++)); do
 	# A chunk is a write to a hole below, too, and makes a larger one there.
 	allocate "${devices[level]}" $((128 >> level))k
 	fs=xfs block=size=4k
-	# As it is on a larger device: there are no chunks of parts of a block.
+	# As it is on a larger device: on a small one ext4 has blocks of 1 KiB.
 	! ((level % 2)) || fs=ext4 block=4k
+	kinds[level]=$fs
 	make_fs "$fs" "${devices[level]}" -b $block
 	at=$WORK/$level
 	mount_at "${devices[level]}" "$at"
@@ -70,8 +71,8 @@ done
 
 for ((level = levels; level > 0; level--)); do
 	unmount "$WORK/$level"
-	if ((level % 2)); then fs=ext4; else fs=xfs; fi
-	check "level $level is clean" fsck_of "$fs" "${devices[level]}"
+	check "level $level is clean" \
+		fsck_of "${kinds[level]}" "${devices[level]}"
 	detach "${devices[level]}"
 done
 end_fs
