@@ -81,7 +81,7 @@ nothing_lands() {
 	local free
 	# What is free is taken, what was cut off with it
 	sync
-	free=$(($(stat -f -c '%a * %S' "$MNT") >> 20))
+	free=$(megabytes_free)
 	check "$fs: a file in its place" \
 		fallocate -l $((free - 12))M "$MNT/filler"
 	check "$fs: and another" written "$MNT/neighbour" 8M 7

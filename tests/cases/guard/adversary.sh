@@ -25,7 +25,7 @@ begin() {
 		make_fs "$1" /dev/mapper/small
 	mount_at /dev/mapper/small "$MNT"
 	adversary -i -s "$SEED" "$MNT/image" 8m
-	free=$(($(stat -f -c '%a * %S' "$MNT")))
+	free=$(bytes_free)
 	[ "$free" -le "$leave" ] ||
 		fallocate -l $((free - leave)) "$MNT/ballast"
 	DEV=/dev/$PREFIX$(loopdev free)

@@ -19,7 +19,8 @@ size=$((24 << 20))
 # Then there is next to nothing.
 no_space() {
 	local bytes n=0
-	fallocate -l $(($(bytes_free) - size - RANDOM * 32)) "$MNT/most" 2>/dev/null
+	fallocate -l $(($(bytes_free) - size - RANDOM * 32)) "$MNT/most" \
+		2>/dev/null
 	sleep "0.0$((RANDOM % 10))"
 	for ((bytes = $(bytes_free); bytes >= 4096; )); do
 		fallocate -l "$bytes" "$MNT/rest.$n" 2>/dev/null ||

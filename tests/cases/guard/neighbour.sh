@@ -15,7 +15,7 @@ for fs in ext4 xfs; do
 	written "$MNT/image" 32M 1
 	# Little else is free: the others get the blocks that the image loses
 	sync
-	free=$(($(stat -f -c '%a * %S' "$MNT") >> 20))
+	free=$(megabytes_free)
 	check "$fs: a full file system" \
 		fallocate -l $((free - 12))M "$MNT/filler"
 	dev=$(attach "$MNT/image")

@@ -61,7 +61,7 @@ for fs in ext4 xfs; do
 		rm "$MNT/neighbour"
 		# The image's unshared blocks are free, and others get them
 		sync
-		free=$(($(stat -f -c '%a * %S' "$MNT") >> 20))
+		free=$(megabytes_free)
 		check "xfs: all that is free" \
 			pattern write -q -n -s 8 "$MNT/neighbour" \
 			$((free - 10))M

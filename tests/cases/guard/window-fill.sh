@@ -21,7 +21,7 @@ for fs in $(file_systems xfs); do
 	wait_until 20 in_window FILL
 	# The image moves: its old blocks belong to another file
 	check "$fs: cut" xfs_io -c "truncate 0" -c "truncate 8m" "$MNT/image"
-	free=$(($(stat -f -c '%a * %S' "$MNT") >> 20))
+	free=$(megabytes_free)
 	check "$fs: a file in its place" written "$MNT/neighbour" 8M 7
 	check "$fs: and another" fallocate -l $((free - 40))M "$MNT/filler"
 	check "$fs: written again" written "$MNT/image" 8M 2
