@@ -8,7 +8,8 @@
  *	until SIGTERM, each thread in a part of its own; says "began" when all
  *	have written. Then it reads the device and compares. -e: errors are none
  *	of our business, nor is what it holds. -f: the disk may be full, or a
- *	quota used up: a write that fails for that has changed nothing
+ *	quota used up: a write that fails for that has changed nothing. The
+ *	first one has it say "no room"
  *   keeper check [-b BLOCK] [-o OFFSET] [-s SEED] [-d] -m MODEL PATH SIZE
  *       that the file or device holds what the model says
  *
@@ -56,7 +57,10 @@ static void *writer(void *arg)
 		} else if (may_be_full &&
 			   (errno == ENOSPC || errno == EDQUOT)) {
 			model[i]--;
-			failed++;
+			if (!failed++) {
+				puts("no room");
+				fflush(stdout);
+			}
 		} else {
 			die("write at %ju: %s", (uintmax_t)(off + i * block),
 			    strerror(errno));
