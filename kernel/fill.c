@@ -384,6 +384,7 @@ static void fill_work(struct floop_ask *ask)
 		batch->busy = false;
 		batch->whole = false;
 		batch->careful = false;
+		batch->goes_on = false;
 		batch->chunk = 0;
 		batch->kinds = 0;
 		batch->parts = 0;

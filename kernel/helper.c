@@ -390,19 +390,20 @@ static int list_extents(struct question *question,
 		.fi_extents_max = min_t(unsigned int, question->max, EXTENTS),
 		.fi_extents_start = (struct fiemap_extent __user *)user,
 	};
+	size_t bytes = info.fi_extents_max * sizeof(*buffer);
 	unsigned int memflags;
 	int err;
 
 	if (!lock_is_free(inode))
 		return -EBUSY;
-	memset(buffer, 0, FLOOP_HELPER_BYTES);
-	flush_kernel_vmap_range(buffer, FLOOP_HELPER_BYTES);
+	memset(buffer, 0, bytes);
+	flush_kernel_vmap_range(buffer, bytes);
 	memflags = memalloc_noio_save();
 	err = floop_fiemap(inode, &info, question->pos, question->size);
 	memalloc_noio_restore(memflags);
 	if (err)
 		return err;
-	invalidate_kernel_vmap_range(buffer, FLOOP_HELPER_BYTES);
+	invalidate_kernel_vmap_range(buffer, bytes);
 	info.fi_extents_mapped = min(info.fi_extents_mapped,
 				     info.fi_extents_max);
 	memcpy(question->found, buffer,

@@ -462,6 +462,71 @@ static bool look_up_listed(struct floop_batch *batch, struct floop_todo *todo,
 }
 
 /*
+ * Look up the extent at @sector, up to @end. If the file system reports where
+ * it is, it need not be asked whether that is data: SEEK_HOLE walks over all
+ * extents of the data. Returns false as look_up_gap().
+ */
+static bool look_up_extent(struct floop_batch *batch, struct floop_todo *todo,
+			   sector_t *sector, sector_t end)
+{
+	struct floop_image *image = batch->image;
+	unsigned int shift = file_inode(image->file)->i_blkbits - SECTOR_SHIFT;
+	sector_t block = *sector >> shift, disk, nr;
+
+	nr = floop_look_extent(&batch->look, block,
+			       max(1, (end >> shift) - block), &disk);
+	if (batch->look.err)
+		return false;
+	if (!nr)
+		return true;
+	batch->answered = true;
+	if (READ_ONCE(image->fill.shared))
+		note_unshared(batch, todo);
+	else
+		floop_unshare_reset(&image->fill);
+	if (!batch_add(batch, block << shift, nr << shift, disk << shift,
+		       false))
+		return false;
+	*sector = (block + nr) << shift;
+	return true;
+}
+
+/*
+ * The file system reports no location at @sector. There is no data, or it does
+ * so for all blocks of a reflinked or a realtime file on xfs. Or the data is
+ * being written, and the chunk will be looked up again. Or somebody has read a
+ * block that was never written: its page in the page cache makes it data. The
+ * next block may be mapped. Returns false as look_up_gap().
+ */
+static bool pass_unmapped(struct floop_batch *batch, struct floop_todo *todo,
+			  sector_t *sector, sector_t end)
+{
+	struct floop_image *image = batch->image;
+	unsigned int shift = file_inode(image->file)->i_blkbits - SECTOR_SHIFT;
+	sector_t data, hole;
+
+	if (!next_data(batch, *sector, &data))
+		return false;
+	if (data > *sector)
+		return look_at_empty(batch, todo, sector, min(data, end));
+	if (!next_hole(batch, *sector, &hole))
+		return false;
+	hole = min(hole, end);
+	if (!batch->probed)
+		look_for_shared(batch, *sector);
+	if (batch->look.err)
+		return false;
+	batch->probed = READ_ONCE(image->fill.shared);
+	if (batch->probed && is_list_due(batch))
+		return look_up_listed(batch, todo, sector, hole);
+	if (READ_ONCE(image->file->f_mapping->nrpages))
+		*sector = ((*sector >> shift) + 1) << shift;
+	else
+		*sector = min(hole, next_start(todo, *sector));
+	return true;
+}
+
+/*
  * Look up from @sector to @end, a gap of the map. Returns false, with @sector
  * where to go on, if the batch has no more room or an error, or the epoch has
  * ended.
@@ -469,72 +534,26 @@ static bool look_up_listed(struct floop_batch *batch, struct floop_todo *todo,
 static bool look_up_gap(struct floop_batch *batch, struct floop_todo *todo,
 			sector_t *sector, sector_t end)
 {
-	struct floop_image *image = batch->image;
-	unsigned int shift = file_inode(image->file)->i_blkbits - SECTOR_SHIFT;
-	sector_t data, hole = 0;
-
 	while (*sector < end) {
-		sector_t block, disk, nr;
+		sector_t here;
 
 		if (is_over(batch, *sector))
 			return false;
-		if (*sector >= hole)
-			*sector = pass_known(batch, todo, *sector, end);
+		*sector = pass_known(batch, todo, *sector, end);
 		if (*sector >= end)
 			break;
-		block = *sector >> shift;
-		if (end - *sector >= LIST_SECTORS && is_list_due(batch)) {
+		if ((end - *sector >= LIST_SECTORS || batch->goes_on) &&
+		    is_list_due(batch)) {
 			if (!look_up_listed(batch, todo, sector, end))
 				return false;
 			continue;
 		}
-		if (*sector >= hole) {
-			if (!next_data(batch, *sector, &data) ||
-			    !look_at_empty(batch, todo, sector, min(data, end)))
-				return false;
-			hole = end;
-			if (*sector < end && !next_hole(batch, *sector, &hole))
-				return false;
-			hole = min(hole, end);
-			continue;
-		}
-		if (READ_ONCE(image->fill.shared) && is_list_due(batch)) {
-			if (!look_up_listed(batch, todo, sector, hole))
-				return false;
-			continue;
-		}
-		nr = floop_look_extent(&batch->look, block,
-				       max(1, (hole >> shift) - block), &disk);
-		if (!nr && !batch->look.err) {
-			look_for_shared(batch, *sector);
-			if (batch->look.err)
-				return false;
-			batch->probed = READ_ONCE(image->fill.shared);
-			if (batch->probed && is_list_due(batch))
-				continue;
-		}
-		if (batch->look.err)
+		here = *sector;
+		if (!batch->probed &&
+		    !look_up_extent(batch, todo, sector, end))
 			return false;
-		batch->answered |= nr != 0;
-		if (nr && READ_ONCE(image->fill.shared))
-			note_unshared(batch, todo);
-		else if (nr)
-			floop_unshare_reset(&image->fill);
-		/*
-		 * The file system reports no location, as for all blocks of a
-		 * reflinked or a realtime file on xfs. Or the data is being
-		 * written, and the chunk will be looked up again. Or somebody
-		 * has read a block that was never written: its page in the page
-		 * cache makes it data. The next block may be mapped.
-		 */
-		if (!nr && READ_ONCE(image->file->f_mapping->nrpages))
-			*sector = (block + 1) << shift;
-		else if (!nr)
-			*sector = min(hole, next_start(todo, *sector));
-		else if (batch_add(batch, block << shift, nr << shift,
-				   disk << shift, false))
-			*sector = (block + nr) << shift;
-		else
+		if (*sector == here &&
+		    !pass_unmapped(batch, todo, sector, end))
 			return false;
 	}
 	return true;
@@ -643,6 +662,7 @@ static bool look_up_rest(struct floop_batch *batch, struct floop_todo *todo)
 			     floop_lookup_sectors(batch->image));
 
 	batch->image->fill.rest = FLOOP_NOWHERE;
+	batch->goes_on = true;
 	batch->least = next_start(todo, sector);
 	/* What the first part is without data isn't known any more. */
 	batch->chunk = sector >> todo->shift;

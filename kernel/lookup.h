@@ -32,6 +32,7 @@ struct floop_image;
  * @busy: somebody has written there meanwhile
  * @whole: all that was marked is looked up
  * @careful: the file may share blocks
+ * @goes_on: the batch before had no more room, so there are many extents
  * @chunk: the chunk that is looked up
  * @kinds: what that is where it has no data, as far as it is looked up; 0: not
  *	known yet
@@ -51,6 +52,7 @@ struct floop_batch {
 	bool busy;
 	bool whole;
 	bool careful;
+	bool goes_on;
 	unsigned long chunk;
 	unsigned int kinds;
 	unsigned int parts;

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: The fill asks where the data of a fragmented image ends once, not again
-#   for each batch of extents: the file system walks over all of them each time.
+# shows: The fill doesn't ask where the data of a fragmented image ends: the file
+#   system would walk over all its extents. Of an image that shares its blocks,
+#   where nothing lists them, it asks once, not again for each chunk.
 # modes: side-by-side
 # machines: stable-side-by-side
 . tests/lib/guard.sh
@@ -9,6 +10,11 @@ programs loopdev pattern
 
 # Four batches (BATCH)
 extents=4096
+
+# asked_since CALLS
+asked_since() {
+	[ "$(calls)" -gt "$1" ]
+}
 
 begin_tracing
 modprobe xfs
@@ -27,7 +33,19 @@ wait_mapped "$dev"
 n=$(($(calls) - before))
 found=$(loop_stat "$dev" mapped_extents)
 [ "$found" -gt $((extents / 2)) ] || fail "only $found extents"
+is "asked where data is, of $found extents" "$n" 0
+detach "$dev"
+
+# Sixteen chunks
+written "$MNT/image" 64M 1
+cp --reflink=always "$MNT/image" "$MNT/other"
+set_helper ""
+before=$(calls)
+dev=$(attach "$MNT/image")
+wait_until 30 asked_since "$before"
+sleep 3
+n=$(($(calls) - before))
 [ "$n" -le 8 ] || fail "asked where data is $n times"
-echo "ok: $found extents, asked where data is $n times"
+echo "ok: shared: asked where data is $n times"
 detach "$dev"
 end_fs
