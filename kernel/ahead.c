@@ -222,6 +222,8 @@ static bool find_hole(struct floop_image *image, struct floop_range *range,
 
 	if (READ_ONCE(image->file->f_mapping->nrpages))
 		return false;
+	/* Before the file system looks. */
+	smp_rmb();
 	if (!whole && !(is_hole(image, sector) &&
 			is_hole(image, end - block_sectors(image))))
 		return false;
@@ -240,9 +242,8 @@ static bool find_hole(struct floop_image *image, struct floop_range *range,
 
 /*
  * May a write be part of a chunk? There are chunks in an epoch only, which
- * floop_guard_ahead_begin() looks at again. A throttled cgroup would hold up
- * other I/O for as long as its chunk takes, so only the root's writes may. A
- * disk may have to split the chunk where the data begins and ends in memory,
+ * floop_guard_ahead_begin() looks at again. A chunk holds up other I/O, and
+ * whoever opens the image, so what may be slow is none. A disk may have to split the chunk where the data begins and ends in memory,
  * which must not be inside of one of its blocks. Nor may it be where its memory
  * has to be aligned to more.
  */
@@ -254,26 +255,37 @@ static bool may_be_part(struct floop_io *io)
 
 	if (bio_op(io->bio) != REQ_OP_WRITE || !image->direct || io->done ||
 	    READ_ONCE(image->guard.state) != FLOOP_GUARD_MAPPED ||
-	    io->flags & (FLOOP_IO_PLAIN | FLOOP_IO_AHEAD) ||
+	    io->flags & (FLOOP_IO_PLAIN | FLOOP_IO_AHEAD | FLOOP_IO_BOUNCE) ||
 	    io->bio->bi_opf & (REQ_FUA | REQ_PREFLUSH) ||
 	    bio_sectors(io->bio) >= FLOOP_RUNS_LARGE ||
-	    floop_io_is_of_cgroup(io->bio))
+	    floop_io_may_be_slow(io->bio, io->bio->bi_ioprio))
 		return false;
 	floop_rw_iter(io, &iter);
 	return !((floop_rw_pos(io) | iov_iter_alignment(&iter) |
 		  i_blocksize(file_inode(image->file))) & mask);
 }
 
-/*
- * Does a part of a block go to data? Quickly, and not for sure: xfs tells of no
- * block of a file that shares some.
- */
-static bool goes_to_data(struct floop_io *io)
+static bool is_data(struct inode *inode, u64 pos)
 {
-	struct inode *inode = file_inode(io->image->file);
-	sector_t block = floop_rw_pos(io) >> inode->i_blkbits;
+	sector_t block = pos >> inode->i_blkbits;
 
 	return !bmap(inode, &block) && block;
+}
+
+/*
+ * Does a part of a block go to data? Quickly, and not for sure: SEEK_HOLE would
+ * walk over all extents of it. bmap() would write dirty pages, and xfs tells of
+ * no block of a file that shares some.
+ */
+static bool has_part_of_data(struct floop_io *io)
+{
+	struct inode *inode = file_inode(io->image->file);
+	u64 pos = floop_rw_pos(io), end = pos + io->bio->bi_iter.bi_size;
+
+	return (pos | end) & (i_blocksize(inode) - 1) &&
+	       (READ_ONCE(inode->i_mapping->nrpages) ||
+		READ_ONCE(io->image->fill.shared) ||
+		is_data(inode, pos) || is_data(inode, end - 1));
 }
 
 /* The chunk for a write: whole units, within the device and the file. */
@@ -398,7 +410,7 @@ static void chunk_end_io(struct bio *bio)
 		floop_io_end(part, BLK_STS_OK, NULL);
 	} else {
 		kfree(chunk);
-		WRITE_ONCE(ahead->runs.room, false);
+		floop_runs_no_room(image);
 		part->flags |= FLOOP_IO_NOMERGE | FLOOP_IO_PLAIN;
 		floop_worker_requeue(part);
 	}
@@ -505,7 +517,6 @@ struct floop_io *floop_ahead(struct floop_io *io)
 	struct floop_io *chunk_io = NULL;
 	struct floop_range range;
 	unsigned int unit;
-	bool lone;
 
 	if (ahead->allocate == FLOOP_ALLOCATE_OFF || !may_be_part(io))
 		return io;
@@ -521,11 +532,10 @@ struct floop_io *floop_ahead(struct floop_io *io)
 			       bio_sectors(io->bio));
 	if (unit <= bio_sectors(io->bio))
 		unit = 0;
-	lone = !unit;
 	unit = max_t(unsigned int, unit, block_sectors(io->image));
 	plan(io, unit, &range);
 	if (range.end - range.sector > bio_sectors(io->bio) &&
-	    !(lone && goes_to_data(io)) && floop_runs_have_room(io->image))
+	    !has_part_of_data(io) && floop_runs_have_room(io->image))
 		chunk_io = make_chunk(io, &range);
 	if (chunk_io) {
 		floop_runs_note(io->image, range.end, bio_sectors(io->bio),

@@ -10,6 +10,7 @@
 #include <linux/bio.h>
 #include <linux/blk-cgroup.h>
 #include <linux/fs.h>
+#include <linux/ioprio.h>
 #include <linux/llist.h>
 #include <linux/uio.h>
 #include <linux/workqueue.h>
@@ -118,6 +119,24 @@ static inline bool floop_io_is_of_cgroup(struct bio *bio)
 	struct cgroup_subsys_state *css = bio_blkcg_css(bio);
 
 	return css && css != blkcg_root_css;
+}
+
+/**
+ * floop_io_may_be_slow() - may this I/O take longer than the disk does?
+ * @bio: the I/O
+ * @ioprio: its priority
+ *
+ * A cgroup may be throttled, and the disk's scheduler may serve the idle class
+ * when there is nothing else, after seconds. Nobody else is to wait for such
+ * I/O.
+ *
+ * Context: Any.
+ * Return: true if it may.
+ */
+static inline bool floop_io_may_be_slow(struct bio *bio, int ioprio)
+{
+	return IOPRIO_PRIO_CLASS(ioprio) == IOPRIO_CLASS_IDLE ||
+	       floop_io_is_of_cgroup(bio);
 }
 
 /* remap.c: the mapped path */

@@ -471,19 +471,14 @@ static noinline enum floop_cause not_sent(struct remap *remap,
 	return not_mapped(&image->guard, cause);
 }
 
-/*
- * May it take longer than the disk does? A cgroup may be throttled, and the
- * disk's scheduler may serve the idle class when there is nothing else, after
- * seconds.
- */
 static bool may_be_slow(struct bio *bio)
 {
-	int class = IOPRIO_PRIO_CLASS(bio->bi_ioprio);
+	int ioprio = bio->bi_ioprio;
 
 	/* As the disk takes it, see blk_mq_submit_bio(). */
-	if (class == IOPRIO_CLASS_NONE)
-		class = IOPRIO_PRIO_CLASS(get_current_ioprio());
-	return class == IOPRIO_CLASS_IDLE || floop_io_is_of_cgroup(bio);
+	if (IOPRIO_PRIO_CLASS(ioprio) == IOPRIO_CLASS_NONE)
+		ioprio = get_current_ioprio();
+	return floop_io_may_be_slow(bio, ioprio);
 }
 
 /*

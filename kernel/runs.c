@@ -59,11 +59,11 @@ bool floop_runs_have_room(struct floop_image *image)
 	struct kstat stat;
 	u64 left, taken;
 
-	if (time_after(jiffies, runs->looked_at + LOOK_LASTS)) {
-		runs->room = !floop_fs_has_quota(image->file);
-		runs->looked_at = jiffies;
+	if (time_after(jiffies, READ_ONCE(runs->looked_at) + LOOK_LASTS)) {
+		WRITE_ONCE(runs->room, !floop_fs_has_quota(image->file));
+		WRITE_ONCE(runs->looked_at, jiffies);
 	}
-	if (!runs->room || vfs_statfs(&image->file->f_path, &statfs) ||
+	if (!READ_ONCE(runs->room) || vfs_statfs(&image->file->f_path, &statfs) ||
 	    vfs_getattr_nosec(&image->file->f_path, &stat,
 			      STATX_SIZE | STATX_BLOCKS, AT_STATX_SYNC_AS_STAT))
 		return false;
@@ -72,6 +72,20 @@ bool floop_runs_have_room(struct floop_image *image)
 	if (taken < stat.size)
 		left += div_u64(stat.size - taken, statfs.f_bsize);
 	return statfs.f_bavail > left;
+}
+
+/**
+ * floop_runs_no_room() - a chunk has failed: write none for a second
+ * @image: the image
+ *
+ * Context: Any, interrupts included.
+ */
+void floop_runs_no_room(struct floop_image *image)
+{
+	struct floop_runs *runs = &image->ahead.runs;
+
+	WRITE_ONCE(runs->room, false);
+	WRITE_ONCE(runs->looked_at, jiffies);
 }
 
 /* Many an image never has a hole written to: it needs no memory for runs. */

@@ -50,6 +50,7 @@ extern unsigned int floop_leave_free;
 void floop_runs_init(struct floop_runs *runs);
 void floop_runs_exit(struct floop_runs *runs);
 bool floop_runs_have_room(struct floop_image *image);
+void floop_runs_no_room(struct floop_image *image);
 unsigned int floop_runs_unit(struct floop_image *image, sector_t sector,
 			     unsigned int nr);
 void floop_runs_note(struct floop_image *image, sector_t end, unsigned int nr,

@@ -152,6 +152,40 @@ after_data() {
 	detach "$dev"
 }
 
+# The file system isn't asked where a hole begins if the last block of a write,
+# which has a part of it, is data: it would walk over all extents of that. The
+# data isn't mapped yet.
+before_data() {
+	local seek=ext4_llseek at=$(((6152 << 10) - 512)) n
+	[ "$fs" = ext4 ] || seek=xfs_file_llseek
+	sparse 8M
+	window 5000 FILL
+	check "$fs: data" pattern write -d -a -n -q -b 4k -s 6 -o 6152k \
+		"$dev" 4k
+	wait_until 20 in_window FILL
+	count_calls $seek
+	n=$(calls)
+	check "$fs: a write to a hole and to data" pattern write -d -n -q -b 1k \
+		-s 7 -o $at "$dev" 1k
+	is "$fs: asked where a hole begins" "$(($(calls) - n))" 0
+	stop_counting
+	window 0
+	check "$fs: it is there" pattern check -d -q -b 1k -s 7 -o $at "$dev" 1k
+	detach "$dev"
+}
+
+# Nobody is to wait for what may be slow: the disk may leave the idle class
+# waiting, and a cgroup may be throttled.
+slow() {
+	sparse 8M
+	check "$fs: a write of the idle class" ionice -c 3 \
+		pattern write -d -n -q -b 4k -s 2 -o 1044k "$dev" 4k
+	check "$fs: a write of a cgroup" in_group other \
+		pattern write -d -n -q -b 4k -s 2 -o 2068k "$dev" 4k
+	is "$fs: zeroes around them" "$(loop_stat "$dev" zeroed_bytes)" 0
+	detach "$dev"
+}
+
 # Who turns mapping off waits for the zeroes
 turned_off() {
 	local off
@@ -276,6 +310,7 @@ unmappable() {
 	rm "$MNT/clone"
 }
 
+begin_tracing
 mount_cgroups
 make_groups other
 for fs in ext4 xfs; do
@@ -285,6 +320,8 @@ for fs in ext4 xfs; do
 	in_flight
 	beside_part
 	after_data
+	before_data
+	slow
 	turned_off
 	frozen
 	in_part
