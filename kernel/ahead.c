@@ -243,9 +243,10 @@ static bool find_hole(struct floop_image *image, struct floop_range *range,
 /*
  * May a write be part of a chunk? There are chunks in an epoch only, which
  * floop_guard_ahead_begin() looks at again. A chunk holds up other I/O, and
- * whoever opens the image, so what may be slow is none. A disk may have to split the chunk where the data begins and ends in memory,
- * which must not be inside of one of its blocks. Nor may it be where its memory
- * has to be aligned to more.
+ * whoever opens the image, so what may be slow is none. A disk may have to
+ * split the chunk where the data begins and ends in memory, which must not be
+ * inside of one of its blocks. Nor may it be where its memory has to be aligned
+ * to more.
  */
 static bool may_be_part(struct floop_io *io)
 {

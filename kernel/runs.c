@@ -63,7 +63,8 @@ bool floop_runs_have_room(struct floop_image *image)
 		WRITE_ONCE(runs->room, !floop_fs_has_quota(image->file));
 		WRITE_ONCE(runs->looked_at, jiffies);
 	}
-	if (!READ_ONCE(runs->room) || vfs_statfs(&image->file->f_path, &statfs) ||
+	if (!READ_ONCE(runs->room) ||
+	    vfs_statfs(&image->file->f_path, &statfs) ||
 	    vfs_getattr_nosec(&image->file->f_path, &stat,
 			      STATX_SIZE | STATX_BLOCKS, AT_STATX_SYNC_AS_STAT))
 		return false;

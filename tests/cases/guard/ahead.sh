@@ -165,8 +165,8 @@ before_data() {
 	wait_until 20 in_window FILL
 	count_calls $seek
 	n=$(calls)
-	check "$fs: a write to a hole and to data" pattern write -d -n -q -b 1k \
-		-s 7 -o $at "$dev" 1k
+	check "$fs: a write to a hole and to data" \
+		pattern write -d -n -q -b 1k -s 7 -o $at "$dev" 1k
 	is "$fs: asked where a hole begins" "$(($(calls) - n))" 0
 	stop_counting
 	window 0

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# shows: The fill doesn't ask where the data of a fragmented image ends: the file
-#   system would walk over all its extents. Of an image that shares its blocks,
-#   where nothing lists them, it asks once, not again for each chunk.
+# shows: The fill doesn't ask where the data of a fragmented image ends: the
+#   file system would walk over all its extents. Of an image that shares its
+#   blocks, where nothing lists them, it asks once, not again for each chunk.
 # modes: side-by-side
 # machines: stable-side-by-side
 . tests/lib/guard.sh
