@@ -108,14 +108,6 @@ static int make_chunks_durable(struct floop_image *image)
 	return floop_image_make_durable(image);
 }
 
-static int look_up_batch(struct floop_batch *batch, struct floop_todo *todo)
-{
-	floop_lookup(batch, todo);
-	if (batch->look.left || !batch->nr)
-		return batch->look.err;
-	return floop_commit(batch, todo) ?: batch->look.err;
-}
-
 /*
  * When all else is looked up, look again for the holes that writes have kept
  * unknown, if there is a chance now. The delay grows: each time may be in vain.
@@ -143,6 +135,48 @@ static void look_again(struct floop_image *image, struct floop_todo *todo)
 }
 
 /*
+ * How a batch has ended: with @err, or left behind. Somebody was @busy where it
+ * might have been mapped; all that was marked, as a @whole, is looked up.
+ */
+struct outcome {
+	int err;
+	bool left;
+	bool busy;
+	bool whole;
+};
+
+/* Look up what is marked, and map it. */
+static struct outcome fill_batch(struct floop_ask *ask, struct floop_todo *todo,
+				 unsigned long epoch)
+{
+	struct floop_batch *batch = kvmalloc(sizeof(*batch), GFP_KERNEL);
+	struct outcome outcome = { .err = -ENOMEM };
+
+	if (!batch)
+		return outcome;
+	/* What is behind is large, and written before it is read. */
+	memset(batch, 0, offsetof(struct floop_batch, found));
+	batch->look.ask = ask;
+	/* Not the whole file: fiemap() would count all its extents. */
+	batch->look.extent = 1;
+	batch->look.empty = 1;
+	batch->image = ask->image;
+	batch->epoch = epoch;
+	floop_holes_look_at_parts(batch->image, &batch->quiet);
+	look_again(batch->image, todo);
+	floop_lookup(batch, todo);
+	if (batch->nr && !batch->look.left)
+		outcome.err = floop_commit(batch, todo) ?: batch->look.err;
+	else
+		outcome.err = batch->look.err;
+	outcome.left = batch->look.left;
+	outcome.busy = batch->busy;
+	outcome.whole = batch->whole;
+	kvfree(batch);
+	return outcome;
+}
+
+/*
  * Continue at once, with other work in between; after a delay if only writes
  * since have left something, if the file system has failed or memory is short,
  * or if only unknown holes are left, or a file that shares blocks; not at all
@@ -150,10 +184,11 @@ static void look_again(struct floop_image *image, struct floop_todo *todo)
  * epoch starts the fill itself.
  */
 static void schedule_next(struct floop_image *image, struct floop_todo *todo,
-			  int err, bool busy, bool whole, unsigned long epoch)
+			  const struct outcome *outcome, unsigned long epoch)
 {
 	struct floop_fill *fill = &image->fill;
 	unsigned long later = MAX_JIFFY_OFFSET, linger;
+	int err = outcome->err;
 
 	if (err == -ENOSPC || !floop_guard_in_epoch(&image->guard, epoch))
 		return;
@@ -163,10 +198,10 @@ static void schedule_next(struct floop_image *image, struct floop_todo *todo,
 		fill->backoff = clamp_t(unsigned long, fill->backoff * 2,
 					BACKOFF_FIRST, BACKOFF_LAST);
 	if (err || !is_done(fill, todo)) {
-		fill->busy_wait = !busy ? 0 :
+		fill->busy_wait = !outcome->busy ? 0 :
 				  clamp_t(unsigned long, fill->busy_wait * 2,
 					  WROTE_LINGERS, BUSY_LAST);
-		linger = whole ? WROTE_LINGERS : 0;
+		linger = outcome->whole ? WROTE_LINGERS : 0;
 		floop_ask_queue(todo->ask, max3(linger, fill->backoff,
 						fill->busy_wait));
 		return;
@@ -199,10 +234,8 @@ static void fill_work(struct floop_ask *ask)
 	/* floop_fill_stop() waits for us before it frees the bitmap. */
 	struct floop_todo *todo = rcu_dereference_check(fill->todo, true);
 	unsigned long epoch = READ_ONCE(image->guard.epoch);
+	struct outcome outcome = { };
 	unsigned int memflags;
-	struct floop_batch *batch;
-	bool left = false, busy = false, whole = false;
-	int err;
 
 	if (!todo)
 		return;
@@ -218,46 +251,20 @@ static void fill_work(struct floop_ask *ask)
 	if (!floop_guard_in_epoch(&image->guard, epoch))
 		goto restore;
 	WRITE_ONCE(fill->maybe_shared, false);
-	err = take_moved(image, todo);
-	if (err)
+	outcome.err = take_moved(image, todo);
+	if (outcome.err)
 		goto schedule;
 	if (READ_ONCE(fill->full)) {
 		make_chunks_durable(image);
 		goto restore;
 	}
-	err = -ENOMEM;
-	batch = kvmalloc(sizeof(*batch), GFP_KERNEL);
-	if (batch) {
-		/* Not the whole file: fiemap() would count all its extents. */
-		batch->look = (struct floop_look){
-			.ask = ask, .extent = 1, .empty = 1,
-		};
-		batch->image = image;
-		batch->epoch = epoch;
-		batch->nr = 0;
-		batch->probed = false;
-		batch->answered = false;
-		batch->busy = false;
-		batch->whole = false;
-		batch->careful = false;
-		batch->goes_on = false;
-		batch->chunk = 0;
-		batch->kinds = 0;
-		batch->parts = 0;
-		floop_holes_look_at_parts(image, &batch->quiet);
-		look_again(image, todo);
-		err = look_up_batch(batch, todo);
-		left = batch->look.left;
-		busy = batch->busy;
-		whole = batch->whole;
-		kvfree(batch);
-	}
-	if (left)
+	outcome = fill_batch(ask, todo, epoch);
+	if (outcome.left)
 		goto restore;
-	if (!err)
-		err = make_chunks_durable(image);
+	if (!outcome.err)
+		outcome.err = make_chunks_durable(image);
 schedule:
-	schedule_next(image, todo, err, busy, whole, epoch);
+	schedule_next(image, todo, &outcome, epoch);
 restore:
 	memalloc_noio_restore(memflags);
 }
