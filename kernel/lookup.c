@@ -492,26 +492,40 @@ static bool look_up_extent(struct floop_batch *batch, struct floop_todo *todo,
 }
 
 /*
- * The file system reports no location at @sector. There is no data, or it does
- * so for all blocks of a reflinked or a realtime file on xfs. Or the data is
- * being written, and the chunk will be looked up again. Or somebody has read a
- * block that was never written: its page in the page cache makes it data. The
- * next block may be mapped. Returns false as look_up_gap().
+ * The file system reports no location at @sector. If it isn't known to be data,
+ * up to @hole, find out; pass over it if there is none. Returns false as
+ * look_up_gap().
  */
-static bool pass_unmapped(struct floop_batch *batch, struct floop_todo *todo,
-			  sector_t *sector, sector_t end)
+static bool look_for_data(struct floop_batch *batch, struct floop_todo *todo,
+			  sector_t *sector, sector_t end, sector_t *hole)
 {
-	struct floop_image *image = batch->image;
-	unsigned int shift = file_inode(image->file)->i_blkbits - SECTOR_SHIFT;
-	sector_t data, hole;
+	sector_t data;
 
+	if (*sector < *hole)
+		return true;
 	if (!next_data(batch, *sector, &data))
 		return false;
 	if (data > *sector)
 		return look_at_empty(batch, todo, sector, min(data, end));
-	if (!next_hole(batch, *sector, &hole))
+	if (!next_hole(batch, *sector, hole))
 		return false;
-	hole = min(hole, end);
+	*hole = min(*hole, end);
+	return true;
+}
+
+/*
+ * The file system reports no location for the data from @sector to @hole. It
+ * does so for all blocks of a reflinked or a realtime file on xfs. Or the data
+ * is being written, and the chunk will be looked up again. Or somebody has read
+ * a block that was never written: its page in the page cache makes it data. The
+ * next block may be mapped. Returns false as look_up_gap().
+ */
+static bool pass_data(struct floop_batch *batch, struct floop_todo *todo,
+		      sector_t *sector, sector_t hole)
+{
+	struct floop_image *image = batch->image;
+	unsigned int shift = file_inode(image->file)->i_blkbits - SECTOR_SHIFT;
+
 	if (!batch->probed)
 		look_for_shared(batch, *sector);
 	if (batch->look.err)
@@ -519,7 +533,7 @@ static bool pass_unmapped(struct floop_batch *batch, struct floop_todo *todo,
 	batch->probed = READ_ONCE(image->fill.shared);
 	if (batch->probed && is_list_due(batch))
 		return look_up_listed(batch, todo, sector, hole);
-	if (READ_ONCE(image->file->f_mapping->nrpages))
+	if (!batch->probed && READ_ONCE(image->file->f_mapping->nrpages))
 		*sector = ((*sector >> shift) + 1) << shift;
 	else
 		*sector = min(hole, next_start(todo, *sector));
@@ -534,9 +548,9 @@ static bool pass_unmapped(struct floop_batch *batch, struct floop_todo *todo,
 static bool look_up_gap(struct floop_batch *batch, struct floop_todo *todo,
 			sector_t *sector, sector_t end)
 {
-	while (*sector < end) {
-		sector_t here;
+	sector_t here, hole = 0;
 
+	while (*sector < end) {
 		if (is_over(batch, *sector))
 			return false;
 		*sector = pass_known(batch, todo, *sector, end);
@@ -552,8 +566,12 @@ static bool look_up_gap(struct floop_batch *batch, struct floop_todo *todo,
 		if (!batch->probed &&
 		    !look_up_extent(batch, todo, sector, end))
 			return false;
-		if (*sector == here &&
-		    !pass_unmapped(batch, todo, sector, end))
+		if (*sector > here)
+			continue;
+		if (!look_for_data(batch, todo, sector, end, &hole))
+			return false;
+		if (*sector == here && hole > here &&
+		    !pass_data(batch, todo, sector, hole))
 			return false;
 	}
 	return true;
@@ -660,6 +678,7 @@ static bool look_up_rest(struct floop_batch *batch, struct floop_todo *todo)
 	sector_t sector = batch->image->fill.rest;
 	sector_t limit = min(next_start(todo, sector),
 			     floop_lookup_sectors(batch->image));
+	bool done;
 
 	batch->image->fill.rest = FLOOP_NOWHERE;
 	batch->goes_on = true;
@@ -667,7 +686,9 @@ static bool look_up_rest(struct floop_batch *batch, struct floop_todo *todo)
 	/* What the first part is without data isn't known any more. */
 	batch->chunk = sector >> todo->shift;
 	batch->kinds = FLOOP_KIND_BOTH;
-	return look_up(batch, todo, sector, limit);
+	done = look_up(batch, todo, sector, limit);
+	batch->goes_on = false;
+	return done;
 }
 
 /**

@@ -32,7 +32,8 @@ struct floop_image;
  * @busy: somebody has written there meanwhile
  * @whole: all that was marked is looked up
  * @careful: the file may share blocks
- * @goes_on: the batch before had no more room, so there are many extents
+ * @goes_on: looks up where the batch before had no more room: there are many
+ *	extents
  * @chunk: the chunk that is looked up
  * @kinds: what that is where it has no data, as far as it is looked up; 0: not
  *	known yet
