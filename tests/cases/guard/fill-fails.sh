@@ -37,7 +37,7 @@ for fs in $(file_systems ext4); do
 	before=$(calls)
 	sleep 4
 	n=$(($(calls) - before))
-	[ "$n" -le 20 ] || fail "$fs: $n times fsync in 4 seconds"
+	[ "$n" -le 8 ] || fail "$fs: $n times fsync in 4 seconds"
 	echo "ok: $fs: $n times fsync in 4 seconds"
 	written=$(sed -n 's/^\([0-9]*\)+0 records out$/\1/p' "$WORK/dd")
 	last=$((2047 + written))
