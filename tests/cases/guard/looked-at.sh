@@ -19,9 +19,11 @@ for fs in $(file_systems ext4); do
 		pattern write -d -q -s 1 -o $((i * 4 + 2))M "$MNT/image" 1M
 	done
 	sync
-	# The page cache is emptied when an epoch begins: read until the end.
+	# The page cache is emptied when an epoch begins: read until the end,
+	# and what is next to the data as well.
 	for ((i = 0; i < 10000000; i++)); do
 		echo "pread -q $((i % pieces * 4))m 4k"
+		echo "pread -q $((i % pieces * 4096 + 2044))k 4k"
 	done | xfs_io -r "$MNT/image" >"$WORK/read" &
 	reader=$!
 	sleep 1
