@@ -6,6 +6,7 @@
 #   blocks, counts none on ext4.
 # modes: side-by-side
 # machines: stable-side-by-side lts-side-by-side
+# coverage: no
 . tests/lib/cli.sh
 . tests/lib/guard.sh
 programs loopdev pattern

@@ -12,6 +12,11 @@
 load_debug
 programs loopdev pattern
 
+# has_own BYTES - no more of the image are mapped for writes
+has_own() {
+	[ "$(loop_stat "$dev" mapped_shared_bytes)" = $(((16 << 20) - $1)) ]
+}
+
 begin_fs xfs
 written "$MNT/image" 16M 1
 cp --reflink=always "$MNT/image" "$MNT/clone"
@@ -20,6 +25,7 @@ dev=$(attach "$MNT/image")
 wait_until 30 maps "$dev" $((16 << 20))
 # One write before: the file system has read what it needs
 check "a write" pattern write -d -n -q -b 4k -s 2 -o 1M "$dev" 4k
+wait_until 30 has_own 4096
 wait_until 30 maps "$dev" $((16 << 20))
 
 # held_up WINDOW COMMAND... - in the background, on its way, as $held
