@@ -12,7 +12,7 @@
 load_debug
 programs loopdev pattern
 
-# has_own BYTES - no more of the image are mapped for writes
+# has_own BYTES - so much is the image's own, and the rest is for reads only
 has_own() {
 	[ "$(loop_stat "$dev" mapped_shared_bytes)" = $(((16 << 20) - $1)) ]
 }
