@@ -218,6 +218,7 @@ static bool is_hole(struct floop_image *image, sector_t sector)
 static bool find_hole(struct floop_image *image, struct floop_range *range,
 		      sector_t sector, sector_t end, bool whole)
 {
+	sector_t last = end - block_sectors(image);
 	loff_t data;
 
 	if (READ_ONCE(image->file->f_mapping->nrpages))
@@ -225,7 +226,7 @@ static bool find_hole(struct floop_image *image, struct floop_range *range,
 	/* Before the file system looks. */
 	smp_rmb();
 	if (!whole && !(is_hole(image, sector) &&
-			is_hole(image, end - block_sectors(image))))
+			(last == sector || is_hole(image, last))))
 		return false;
 	range->sector = floop_holes_begin(image, range->sector, sector);
 	if (floop_holes_end(image, end, range->end) == range->end)
@@ -266,10 +267,8 @@ static bool may_be_part(struct floop_io *io)
 		  i_blocksize(file_inode(image->file))) & mask);
 }
 
-static bool is_data(struct inode *inode, u64 pos)
+static bool is_data(struct inode *inode, sector_t block)
 {
-	sector_t block = pos >> inode->i_blkbits;
-
 	return !bmap(inode, &block) && block;
 }
 
@@ -282,11 +281,14 @@ static bool has_part_of_data(struct floop_io *io)
 {
 	struct inode *inode = file_inode(io->image->file);
 	u64 pos = floop_rw_pos(io), end = pos + io->bio->bi_iter.bi_size;
+	sector_t first = pos >> inode->i_blkbits;
+	sector_t last = (end - 1) >> inode->i_blkbits;
 
 	return (pos | end) & (i_blocksize(inode) - 1) &&
 	       (READ_ONCE(inode->i_mapping->nrpages) ||
 		READ_ONCE(io->image->fill.shared) ||
-		is_data(inode, pos) || is_data(inode, end - 1));
+		is_data(inode, first) ||
+		(last != first && is_data(inode, last)));
 }
 
 /* The chunk for a write: whole units, within the device and the file. */

@@ -19,7 +19,6 @@
 #include "helper.h"
 #include "hole.h"
 #include "image.h"
-#include "lease.h"
 #include "lookup.h"
 #include "unshare.h"
 
