@@ -69,7 +69,7 @@ static int store(struct floop_map *map, sector_t first, sector_t end,
  */
 int floop_map_init(struct floop_map *map)
 {
-	map->cached = alloc_percpu(struct floop_extent);
+	map->cached = alloc_percpu(struct floop_cached);
 	if (!map->cached)
 		return -ENOMEM;
 	mt_init_flags(&map->tree, MT_FLAGS_USE_RCU);
@@ -80,9 +80,9 @@ int floop_map_init(struct floop_map *map)
 }
 
 static void cache_extent(struct floop_map *map,
-			 const struct floop_extent *extent)
+			 const struct floop_extent *extent, unsigned int seq)
 {
-	*get_cpu_ptr(map->cached) = *extent;
+	*get_cpu_ptr(map->cached) = (struct floop_cached){ *extent, seq };
 	put_cpu_ptr(map->cached);
 }
 
@@ -92,7 +92,7 @@ static void drop_cached(struct floop_map *map)
 	int cpu;
 
 	for_each_possible_cpu(cpu)
-		per_cpu_ptr(map->cached, cpu)->end = 0;
+		per_cpu_ptr(map->cached, cpu)->extent.end = 0;
 }
 
 /*
@@ -162,8 +162,11 @@ static bool look_unlocked(struct floop_map *map, sector_t sector,
 		seq = raw_seqcount_begin(&map->seq);
 		*mapped = look(map, sector, extent);
 		floop_window(FLOOP_WINDOW_FIND);
-		if (likely(!read_seqcount_retry(&map->seq, seq)))
+		if (likely(!read_seqcount_retry(&map->seq, seq))) {
+			if (*mapped)
+				cache_extent(map, extent, seq);
 			return true;
+		}
 		cpu_relax();
 	}
 	return false;
@@ -186,6 +189,11 @@ bool floop_map_find(struct floop_map *map, sector_t sector, sector_t *disk,
 	struct floop_extent extent;
 	bool mapped;
 
+	/* The map of shared blocks, or this one, has all. */
+	if (!READ_ONCE(map->extents)) {
+		*end = FLOOP_NOWHERE;
+		return false;
+	}
 	if (unlikely(!look_unlocked(map, sector, &extent, &mapped))) {
 		*end = FLOOP_NOWHERE;
 		return false;
@@ -194,7 +202,30 @@ bool floop_map_find(struct floop_map *map, sector_t sector, sector_t *disk,
 	if (!mapped)
 		return false;
 	*disk = sector + extent.away;
-	cache_extent(map, &extent);
+	return true;
+}
+
+/**
+ * floop_map_recall() - as floop_map_find(), this CPU's cached extent first
+ * @map: the map; its extents may be taken out while there are readers
+ * @sector: a sector of the file
+ * @disk: set to the disk's sector if it is mapped
+ * @end: set to the end of the extent, or of the gap, that @sector is in
+ *
+ * Context: In an epoch or with @map->lock held. Doesn't sleep.
+ * Return: as floop_map_find().
+ */
+bool floop_map_recall(struct floop_map *map, sector_t sector, sector_t *disk,
+		      sector_t *end)
+{
+	struct floop_cached cached = *get_cpu_ptr(map->cached);
+
+	put_cpu_ptr(map->cached);
+	if (sector < cached.extent.first || sector >= cached.extent.end ||
+	    read_seqcount_retry(&map->seq, cached.seq))
+		return floop_map_find(map, sector, disk, end);
+	*disk = sector + cached.extent.away;
+	*end = cached.extent.end;
 	return true;
 }
 

@@ -42,12 +42,22 @@ struct floop_found {
 };
 
 /**
+ * struct floop_cached - the last extent that a CPU has found
+ * @extent: the extent; it may have grown in the map by now
+ * @seq: &struct floop_map.seq when it was found
+ */
+struct floop_cached {
+	struct floop_extent extent;
+	unsigned int seq;
+};
+
+/**
  * struct floop_map - an extent map
  * @tree: by sector of the file; an entry is the distance to the disk's sector,
  *	or a table
  * @tables: the tables in it
- * @cached: the last extent that each CPU has found. It may have grown in the
- *	map by now. It stays true for as long as there are readers.
+ * @cached: the last extent that each CPU has found. It stays true for as long
+ *	as there are readers, but in a map that floop_map_take_out() changes
  * @lock: held to change @tree
  * @seq: odd while @tree changes
  * @extents: the number of extents
@@ -56,7 +66,7 @@ struct floop_found {
 struct floop_map {
 	struct maple_tree tree;
 	struct list_head tables;
-	struct floop_extent __percpu *cached;
+	struct floop_cached __percpu *cached;
 	/* serializes changes of the tree; readers have RCU */
 	struct mutex lock;
 	seqcount_t seq;
@@ -71,6 +81,8 @@ int floop_map_init(struct floop_map *map);
 void floop_map_exit(struct floop_map *map);
 bool floop_map_find(struct floop_map *map, sector_t sector, sector_t *disk,
 		    sector_t *end);
+bool floop_map_recall(struct floop_map *map, sector_t sector, sector_t *disk,
+		      sector_t *end);
 int floop_map_add(struct floop_map *map, sector_t sector, sector_t nr,
 		  sector_t disk);
 unsigned int floop_map_fit_table(struct floop_map *map,
@@ -98,7 +110,7 @@ bool floop_map_is_full(size_t bytes);
 static inline sector_t floop_map_cached(struct floop_map *map, sector_t sector,
 					sector_t nr)
 {
-	struct floop_extent *extent = get_cpu_ptr(map->cached);
+	struct floop_extent *extent = &get_cpu_ptr(map->cached)->extent;
 	sector_t disk = FLOOP_NOWHERE;
 
 	if (likely(sector >= extent->first && sector + nr <= extent->end))

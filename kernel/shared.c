@@ -78,7 +78,8 @@ static bool find(struct floop_shared *shared, sector_t sector, sector_t end,
 		 sector_t *disk, sector_t *nr)
 {
 	sector_t extent_end;
-	bool there = floop_map_find(&shared->map, sector, disk, &extent_end);
+	bool there = floop_map_recall(&shared->map, sector, disk,
+				      &extent_end);
 
 	*nr = min(end, extent_end) - sector;
 	return there;

@@ -33,7 +33,7 @@ struct floop_inside {
 /**
  * struct floop_shared - the blocks of one image that shares some
  * @map: where they are, with a bit for those that others have, too. Ranges are
- *	taken out in an epoch, so no CPU may use its cached extent
+ *	taken out in an epoch: use floop_map_recall()
  * @sectors: the number of sectors that others have, too
  * @inside: the mapped I/O to them that is in flight, by part of the file
  * @ended: waiters for such I/O to end
