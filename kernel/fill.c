@@ -8,6 +8,7 @@
 #include <linux/bitmap.h>
 #include <linux/blkdev.h>
 #include <linux/fs.h>
+#include <linux/ktime.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
@@ -26,6 +27,9 @@
 #define MAX_CHUNKS		BIT(18)
 /* How long to wait for the next write after one through the file system. */
 #define WROTE_LINGERS		msecs_to_jiffies(200)
+/* Of a file that shares blocks: the longest, and times what the last took. */
+#define LIST_LINGERS		(2 * HZ)
+#define LIST_TIMES		100
 /* The longest such delay, if writes keep blocks out of the map. */
 #define BUSY_LAST		(10 * HZ)
 /* The delay before holes are looked for that writes have kept unknown. */
@@ -135,14 +139,31 @@ static void look_again(struct floop_image *image, struct floop_todo *todo)
 
 /*
  * How a batch has ended: with @err, or left behind. Somebody was @busy where it
- * might have been mapped; all that was marked, as a @whole, is looked up.
+ * might have been mapped; all that was marked, as a @whole, is looked up. That
+ * @took so many ns.
  */
 struct outcome {
 	int err;
 	bool left;
 	bool busy;
 	bool whole;
+	u64 took;
 };
+
+/*
+ * How long to wait for more writes from here on: of a file that shares blocks,
+ * a chunk is listed as a whole for each write to it.
+ */
+static void set_linger(struct floop_fill *fill)
+{
+	unsigned long linger = WROTE_LINGERS;
+
+	if (READ_ONCE(fill->shared))
+		linger = clamp(nsecs_to_jiffies(fill->took * LIST_TIMES),
+			       WROTE_LINGERS, LIST_LINGERS);
+	WRITE_ONCE(fill->linger, linger);
+	fill->took = 0;
+}
 
 /* Look up what is marked, and map it. */
 static struct outcome fill_batch(struct floop_ask *ask, struct floop_todo *todo,
@@ -150,6 +171,7 @@ static struct outcome fill_batch(struct floop_ask *ask, struct floop_todo *todo,
 {
 	struct floop_batch *batch = kvmalloc(sizeof(*batch), GFP_KERNEL);
 	struct outcome outcome = { .err = -ENOMEM };
+	u64 begun;
 
 	if (!batch)
 		return outcome;
@@ -163,7 +185,9 @@ static struct outcome fill_batch(struct floop_ask *ask, struct floop_todo *todo,
 	batch->epoch = epoch;
 	floop_holes_look_at_parts(batch->image, &batch->quiet);
 	look_again(batch->image, todo);
+	begun = ktime_get_ns();
 	floop_lookup(batch, todo);
+	outcome.took = ktime_get_ns() - begun;
 	if (batch->nr && !batch->look.left)
 		outcome.err = floop_commit(batch, todo) ?: batch->look.err;
 	else
@@ -200,7 +224,7 @@ static void schedule_next(struct floop_image *image, struct floop_todo *todo,
 		fill->busy_wait = !outcome->busy ? 0 :
 				  clamp_t(unsigned long, fill->busy_wait * 2,
 					  WROTE_LINGERS, BUSY_LAST);
-		linger = outcome->whole ? WROTE_LINGERS : 0;
+		linger = outcome->whole ? fill->linger : 0;
 		floop_ask_queue(todo->ask, max3(linger, fill->backoff,
 						fill->busy_wait));
 		return;
@@ -222,7 +246,7 @@ static void schedule_next(struct floop_image *image, struct floop_todo *todo,
 	if (is_marked(todo)) {
 		/* Nor may it have found that the timer was set. */
 		WRITE_ONCE(fill->late, false);
-		floop_ask_hasten(todo->ask, WROTE_LINGERS);
+		floop_ask_hasten(todo->ask, fill->linger);
 	}
 }
 
@@ -260,6 +284,9 @@ static void fill_work(struct floop_ask *ask)
 	outcome = fill_batch(ask, todo, epoch);
 	if (outcome.left)
 		goto restore;
+	fill->took += outcome.took;
+	if (outcome.whole)
+		set_linger(fill);
 	if (!outcome.err)
 		outcome.err = make_chunks_durable(image);
 schedule:
@@ -357,6 +384,8 @@ int floop_fill_start(struct floop_image *image)
 	fill->unlisted = false;
 	fill->late = false;
 	floop_unshare_init(fill);
+	fill->linger = WROTE_LINGERS;
+	fill->took = 0;
 	fill->backoff = 0;
 	fill->busy_wait = 0;
 	fill->relist = FLOOP_RELIST_FIRST;
@@ -603,7 +632,7 @@ void floop_fill_wrote(struct floop_image *image, sector_t sector, sector_t nr,
 		floop_lookup_mark(todo, sector, nr);
 		/* Before the look at the work, which clears that first. */
 		smp_mb();
-		delay = max(WROTE_LINGERS, READ_ONCE(fill->backoff));
+		delay = max(READ_ONCE(fill->linger), READ_ONCE(fill->backoff));
 		soon |= !READ_ONCE(fill->shared);
 		if (!soon)
 			delay = BUSY_LAST;

@@ -56,6 +56,9 @@ struct floop_todo {
  * @unshare_at: when to see whether it still shares some, in jiffies
  * @unshare_wait: how long to wait until then the next time, in jiffies
  * @unsharing: that is under way, a change of ours
+ * @linger: how long to wait for the next write after one through the file
+ *	system, in jiffies
+ * @took: the time that the lookup has taken so far, in ns
  * @backoff: the delay after a failure, in jiffies; 0 after a success
  * @busy_wait: the delay after writes have kept blocks unmapped, in jiffies
  * @relist: the delay before the next list, if there was none, in jiffies
@@ -70,8 +73,8 @@ struct floop_todo {
  * @unsure_end: the end of the last such range; 0: there is none
  * @again: the delay before these are looked for
  *
- * @rest, and from @unshare_wait on all but @unsharing, @backoff and @wrote, are
- * for the fill's work only.
+ * @rest, and from @unshare_wait on all but @unsharing, @linger, @backoff and
+ * @wrote, are for the fill's work only.
  */
 struct floop_fill {
 	struct floop_todo __rcu *todo;
@@ -87,6 +90,8 @@ struct floop_fill {
 	unsigned long unshare_at;
 	unsigned long unshare_wait;
 	bool unsharing;
+	unsigned long linger;
+	u64 took;
 	unsigned long backoff;
 	unsigned long busy_wait;
 	unsigned long relist;

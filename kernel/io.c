@@ -100,7 +100,7 @@ void floop_submit_bio(struct bio *bio)
 	io->bio = bio;
 	io->image = image;
 	io->done = 0;
-	io->flags = 0;
+	io->flags = cause == FLOOP_CAUSE_SHARED ? FLOOP_IO_PLAIN : 0;
 	if (bio_op(bio) == REQ_OP_WRITE && bio_sectors(bio))
 		floop_holes_write_begin(io);
 	if (blk_queue_io_stat(dev->disk->queue) && bio->bi_iter.bi_size) {

@@ -40,7 +40,7 @@ struct floop_lane;
 #define FLOOP_IO_BOUNCE		BIT(8)
 /* A chunk: a write with zeroes behind it. */
 #define FLOOP_IO_AHEAD		BIT(9)
-/* Not to be made a chunk: it has failed as one. */
+/* Not to be made a chunk: it has failed as one, or it may not be in a hole. */
 #define FLOOP_IO_PLAIN		BIT(10)
 /* In the list of what is in flight. */
 #define FLOOP_IO_ENTERED	BIT(11)
