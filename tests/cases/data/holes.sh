@@ -51,7 +51,7 @@ for fs in $(file_systems ext4); do
 
 	# Each read finds what has just been written, whole or in part. (What
 	# is allocated ahead is in the map a moment later.)
-	floop set --allocate off "$dev"
+	allocate "$dev" off
 	for ((i = 0; i < 24; i++)); do
 		at=$(((i % 2 ? 16384 : 1024) + i * 64))
 		pattern write -d -n -q -b 1k -s "$i" -o "${at}k" "$dev" 3k
@@ -72,8 +72,8 @@ for fs in $(file_systems ext4); do
 	detach "$dev"
 
 	# The device begins within a block of the file
-	dev=$(attach --allocate off --offset $(((4 << 20) + 512)) \
-		--size-limit 4M "$MNT/image")
+	dev=$(attach --offset $(((4 << 20) + 512)) --size-limit 4M "$MNT/image")
+	allocate "$dev" off
 	wait_until 30 mapped "$dev"
 	wait_until 20 reads_hole 65024 4096
 	check "$fs: at an offset" pattern write -d -n -q -b 512 -s 9 -o 66048 \
