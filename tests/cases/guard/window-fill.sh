@@ -3,8 +3,9 @@
 # shows: Blocks that the fill has looked up don't enter the map if they belong
 #   to another file by then. Blocks that a discard elsewhere keeps out of the
 #   map enter it later. Of a block that is discarded in part nothing stays
-#   mapped. A clone that somebody reads meanwhile is found to be one. A detach
-#   waits for the lookup of one piece of the image, not of all.
+#   mapped. A clone that somebody reads meanwhile is found to be one, and a
+#   write of a part of a block leaves the rest before. A detach waits for the
+#   lookup of one piece of the image, not of all.
 # timeout: 300
 # modes: side-by-side
 # machines: stable-side-by-side
@@ -57,8 +58,11 @@ for fs in $(file_systems xfs); do
 	window 0
 	detach "$dev"
 
-	# Somebody reads a clone while it is looked up: it is found to be one
-	# all the same
+	rm "$MNT/filler"
+
+	# Of a clone that isn't known to be one a write of a part of a block
+	# leaves the rest. Somebody reads it while it is looked up: it is found
+	# to be one all the same
 	if [ "$fs" = xfs ]; then
 		set_helper ""
 		mkimage 8M "$MNT/clone" >/dev/null
@@ -70,15 +74,23 @@ for fs in $(file_systems xfs); do
 		dev=$(attach "$MNT/clone")
 		wait_until 20 in_window FILL
 		udev_settle
+		at=$((4 << 20))
+		pattern write -d -n -q -b 512 -s 6 -o $((at + 512)) "$dev" 512
 		cat "$MNT/clone" >/dev/null
 		window 0
+		drop_caches
+		check "xfs: what is before the write" \
+			cmp -n 512 -i "$at" "$dev" "$MNT/twin"
+		check "xfs: the write" pattern check -d -q -b 512 -s 6 \
+			-o $((at + 512)) "$dev" 512
+		check "xfs: what is behind it" \
+			cmp -n 3072 -i $((at + 1024)) "$dev" "$MNT/twin"
 		wait_until 20 reads_shared 1024
 		detach "$dev"
 		rm "$MNT/clone" "$MNT/twin"
 	fi
 
 	# Of 2,048 pieces: looked up in two goes
-	rm "$MNT/filler"
 	pattern write -q -b 4k -k 8k "$MNT/large" 16M
 	window 8000 FILL
 	dev=$(attach "$MNT/large")
