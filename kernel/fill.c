@@ -27,9 +27,10 @@
 #define MAX_CHUNKS		BIT(18)
 /* How long to wait for the next write after one through the file system. */
 #define WROTE_LINGERS		msecs_to_jiffies(200)
-/* Of a file that shares blocks: the longest, and times what the last took. */
-#define LIST_LINGERS		(2 * HZ)
+/* Of a file that shares blocks: so many times what its last lookup took... */
 #define LIST_TIMES		100
+/* ...and this at most. */
+#define LIST_LINGERS		(2 * HZ)
 /* The longest such delay, if writes keep blocks out of the map. */
 #define BUSY_LAST		(10 * HZ)
 /* The delay before holes are looked for that writes have kept unknown. */

@@ -189,12 +189,9 @@ bool floop_map_find(struct floop_map *map, sector_t sector, sector_t *disk,
 	struct floop_extent extent;
 	bool mapped;
 
-	/* The map of shared blocks, or this one, has all. */
-	if (!READ_ONCE(map->extents)) {
-		*end = FLOOP_NOWHERE;
-		return false;
-	}
-	if (unlikely(!look_unlocked(map, sector, &extent, &mapped))) {
+	/* The blocks of a file that shares some are all in another map. */
+	if (!READ_ONCE(map->extents) ||
+	    unlikely(!look_unlocked(map, sector, &extent, &mapped))) {
 		*end = FLOOP_NOWHERE;
 		return false;
 	}
