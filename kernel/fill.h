@@ -67,6 +67,7 @@ struct floop_todo {
  * @gap_end: its end; valid if @wrote is still @seen
  * @data: the start of a range without holes, in sectors
  * @data_end: its end; valid if @wrote is still @seen
+ * @data_unsure: there were pages in the page cache when it was looked up
  * @seen: @wrote when these were looked up
  * @unsure: the first sector that may be in a hole that writes kept unknown, or
  *	shared, which somebody's pages kept unknown
@@ -100,6 +101,7 @@ struct floop_fill {
 	sector_t gap_end;
 	sector_t data;
 	sector_t data_end;
+	bool data_unsure;
 	unsigned long seen;
 	sector_t unsure;
 	sector_t unsure_end;

@@ -158,16 +158,22 @@ static bool next_data(struct floop_batch *batch, sector_t sector,
 	return true;
 }
 
-/* Find where a hole begins after @sector, which is data. Kept likewise. */
+/*
+ * Find where a hole begins after @sector, which is data. Kept likewise. A page
+ * in the page cache makes unwritten blocks data, for as long as it is there.
+ */
 static bool next_hole(struct floop_batch *batch, sector_t sector,
 		      sector_t *hole)
 {
+	struct address_space *mapping = batch->image->file->f_mapping;
 	struct floop_fill *fill = &batch->image->fill;
 
 	forget_old_seeks(fill);
 	if (sector < fill->data || sector >= fill->data_end) {
+		fill->data_unsure = READ_ONCE(mapping->nrpages);
 		if (!floop_look_seek(&batch->look, sector, SEEK_HOLE, hole))
 			return false;
+		fill->data_unsure |= !!READ_ONCE(mapping->nrpages);
 		fill->data = sector;
 		fill->data_end = *hole;
 	}
@@ -517,14 +523,16 @@ static bool look_for_data(struct floop_batch *batch, struct floop_todo *todo,
  * The file system reports no location for the data from @sector to @hole. It
  * does so for all blocks of a reflinked or a realtime file on xfs. Or the data
  * is being written, and the chunk will be looked up again. Or somebody has read
- * a block that was never written: its page in the page cache makes it data. The
- * next block may be mapped. Returns false as look_up_gap().
+ * a block that was never written: its page makes it data. The next block may be
+ * mapped; if the pages have gone, the data may end here. Returns false as
+ * look_up_gap().
  */
 static bool pass_data(struct floop_batch *batch, struct floop_todo *todo,
-		      sector_t *sector, sector_t hole)
+		      sector_t *sector, sector_t *hole)
 {
 	struct floop_image *image = batch->image;
 	unsigned int shift = file_inode(image->file)->i_blkbits - SECTOR_SHIFT;
+	bool pages;
 
 	if (!batch->probed)
 		look_for_shared(batch, *sector);
@@ -532,11 +540,17 @@ static bool pass_data(struct floop_batch *batch, struct floop_todo *todo,
 		return false;
 	batch->probed = READ_ONCE(image->fill.shared);
 	if (batch->probed && is_list_due(batch))
-		return look_up_listed(batch, todo, sector, hole);
-	if (!batch->probed && READ_ONCE(image->file->f_mapping->nrpages))
-		*sector = ((*sector >> shift) + 1) << shift;
-	else
-		*sector = min(hole, next_start(todo, *sector));
+		return look_up_listed(batch, todo, sector, *hole);
+	pages = READ_ONCE(image->file->f_mapping->nrpages);
+	if (batch->probed || !(pages || image->fill.data_unsure)) {
+		*sector = min(*hole, next_start(todo, *sector));
+		return true;
+	}
+	*sector = ((*sector >> shift) + 1) << shift;
+	if (!pages) {
+		forget_seeks(&image->fill);
+		*hole = *sector;
+	}
 	return true;
 }
 
@@ -571,7 +585,7 @@ static bool look_up_gap(struct floop_batch *batch, struct floop_todo *todo,
 		if (!look_for_data(batch, todo, sector, end, &hole))
 			return false;
 		if (*sector == here && hole > here &&
-		    !pass_data(batch, todo, sector, hole))
+		    !pass_data(batch, todo, sector, &hole))
 			return false;
 	}
 	return true;
