@@ -51,7 +51,8 @@ done
 
 # Somebody reads all of it once, while the fill looks: that makes all of it data
 # until the first batch is mapped, which drops the pages. A batch ends after
-# 1000 questions here, so others follow it
+# 1000 questions here, so others follow it. No helper lists the blocks
+set_helper ""
 for fs in $(file_systems xfs); do
 	begin_fs "$fs"
 	check "$fs: preallocated" preallocated "$MNT/image"
