@@ -167,13 +167,14 @@ static bool next_hole(struct floop_batch *batch, sector_t sector,
 {
 	struct address_space *mapping = batch->image->file->f_mapping;
 	struct floop_fill *fill = &batch->image->fill;
+	bool pages;
 
 	forget_old_seeks(fill);
 	if (sector < fill->data || sector >= fill->data_end) {
-		fill->data_unsure = READ_ONCE(mapping->nrpages);
+		pages = READ_ONCE(mapping->nrpages);
 		if (!floop_look_seek(&batch->look, sector, SEEK_HOLE, hole))
 			return false;
-		fill->data_unsure |= !!READ_ONCE(mapping->nrpages);
+		fill->data_unsure = pages || READ_ONCE(mapping->nrpages);
 		fill->data = sector;
 		fill->data_end = *hole;
 	}
