@@ -496,6 +496,7 @@ void floop_fill_restart(struct floop_image *image)
 	floop_fill_changed(image);
 	WRITE_ONCE(fill->full, false);
 	WRITE_ONCE(fill->shared, false);
+	WRITE_ONCE(fill->linger, WROTE_LINGERS);
 	fill->still_shares = false;
 	fill->unlisted = false;
 }

@@ -163,6 +163,7 @@ struct floop_io *floop_merge(struct floop_io *io, struct llist_node **next)
 	struct floop_image *image = io->image;
 	struct llist_node *node;
 	struct bio_vec end;
+	unsigned int plain = io->flags & FLOOP_IO_PLAIN;
 	struct merged *merged;
 	unsigned int nr = 0;
 	size_t bytes;
@@ -188,6 +189,7 @@ struct floop_io *floop_merge(struct floop_io *io, struct llist_node **next)
 		if (nr + more > MAX_VECS)
 			break;
 		nr += more;
+		plain |= other->flags & FLOOP_IO_PLAIN;
 		last = other;
 	}
 	if (last == io)
@@ -207,7 +209,7 @@ struct floop_io *floop_merge(struct floop_io *io, struct llist_node **next)
 	*merged_io = (struct floop_io) {
 		.bio = &merged->bio,
 		.image = image,
-		.flags = FLOOP_IO_NOMERGE | FLOOP_IO_MERGED,
+		.flags = FLOOP_IO_NOMERGE | FLOOP_IO_MERGED | plain,
 	};
 	percpu_ref_get(&image->dev->disk->queue->q_usage_counter);
 	trace_floop_io_join(image, &merged->bio);
