@@ -5,9 +5,10 @@
 #   bench/profile.sh [--kernel lts|stable] PATTERN DEPTH PEER...
 #     [--fs xfs|ext4] [--ios N] [--least N]
 # as in: bench/profile.sh randread 32 floop-file loop-direct
-# PATTERN: randread, randwrite, read, write, or sparse: randwrite to an image
-# that is half written. PEER: raw, file, dm-linear, floop-mapped, loop-direct,
-# ublk, ... (`make bench ARGS=--help` lists them).
+# PATTERN: randread, randwrite, read, write; sparse: randwrite to an image that
+# is half written; or clone: randread of one whose clone is kept, on xfs. PEER:
+# raw, file, dm-linear, floop-mapped, loop-direct, ublk, ... (`make bench
+# ARGS=--help` lists them).
 
 set -eu
 kernel=stable

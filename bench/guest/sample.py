@@ -25,7 +25,7 @@ import sys
 
 from . import cost, fio, peers
 from .places import MIB, make_fs, mounted, ram_disks, write_all
-from .shell import stop_udev
+from .shell import run, stop_udev
 
 PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241, "riscv64": 241}
 PERF_TYPE_SOFTWARE = 1
@@ -37,6 +37,7 @@ PERF_EVENT_IOC_ENABLE, PERF_EVENT_IOC_DISABLE = 0x2400, 0x2401
 PERF_CONTEXT_MAX = (1 << 64) - 4095
 KERNEL = 1 << 63
 SPARSE = "sparse"  # writes to an image that is half written
+CLONE = "clone"  # reads of an image whose clone is kept, on xfs
 # perf_event_attr: type, size, config, sample_period, sample_type, read_format,
 # flags, the rest 0
 ATTR = struct.Struct("=IIQQQQQ88x")
@@ -173,7 +174,8 @@ class Bench:
     def options(self):
         if self.pattern == SPARSE:
             return cost.sparse_options("randwrite", self.depth)
-        return cost.options(self.pattern, self.depth)
+        pattern = "randread" if self.pattern == CLONE else self.pattern
+        return cost.options(pattern, self.depth)
 
 
 def profile(bench, peer, ios):
@@ -233,7 +235,8 @@ def show(title, columns, least):
 def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument(
-        "pattern", choices=["randread", "randwrite", "read", "write", SPARSE]
+        "pattern",
+        choices=["randread", "randwrite", "read", "write", SPARSE, CLONE],
     )
     p.add_argument("depth", type=int)
     p.add_argument("peers", nargs="+", choices=peers.NAMED, metavar="peer")
@@ -254,6 +257,9 @@ def main():
     with mounted(disk, "/mnt/bench") as folder:
         bench = Bench(folder, spare, args.pattern, args.depth)
         write_all(bench.image, cost.IMAGE_SIZE)
+        if args.pattern == CLONE:
+            run("cp", "--reflink=always", bench.image, f"{folder}/twin")
+            os.sync()
         fio.find_base(bench.image)
         plain, results = [], []
         for name in args.peers:
