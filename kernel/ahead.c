@@ -50,6 +50,7 @@
 #include "lane.h"
 #include "rules.h"
 #include "runs.h"
+#include "spare.h"
 
 /* Zeroes to write from, if there is memory; else a page of the kernel's. */
 #define ZEROES_ORDER	get_order(SZ_64K)
@@ -99,8 +100,12 @@ bool floop_ahead_enter(struct floop_io *io)
 	struct floop_ahead *ahead = &io->image->ahead;
 	struct chunk *chunk;
 
-	if (ahead->allocate == FLOOP_ALLOCATE_OFF ||
-	    io->flags & FLOOP_IO_AHEAD)
+	if (io->flags & FLOOP_IO_AHEAD)
+		return true;
+	if (floop_spare_any(&io->image->spare))
+		floop_spare_forget(&io->image->spare, first_sector(io),
+				   end_sector(io));
+	if (ahead->allocate == FLOOP_ALLOCATE_OFF)
 		return true;
 	io->range.sector = first_sector(io);
 	io->range.end = end_sector(io);
@@ -402,6 +407,9 @@ static void chunk_end_io(struct bio *bio)
 	unsigned long flags;
 
 	bio_uninit(bio);
+	if (!done)
+		floop_spare_forget(&image->spare, chunk->range.sector,
+				   chunk->range.end);
 	floop_guard_ahead_end(image);
 	untake_range(ahead, chunk);
 	if (done) {
@@ -435,6 +443,11 @@ static void fill_bio(struct chunk *chunk, struct floop_io *io,
 	add_data(bio, data);
 	add_zeroes(bio, behind);
 	io->image->ahead.bytes += (before + behind) << SECTOR_SHIFT;
+	/* Somebody else may have freed what was spare there. */
+	floop_spare_forget(&io->image->spare, first_sector(io), end_sector(io));
+	floop_spare_add(&io->image->spare, chunk->range.sector,
+			first_sector(io));
+	floop_spare_add(&io->image->spare, end_sector(io), chunk->range.end);
 }
 
 /*

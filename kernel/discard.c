@@ -44,6 +44,9 @@ static int discard_guarded(struct floop_image *image, int mode, loff_t pos,
 		err = discard_range(image, mode, pos, size);
 		file_end_write(image->file);
 	}
+	if (!err)
+		floop_spare_forget(&image->spare, pos >> SECTOR_SHIFT,
+				   (pos + size) >> SECTOR_SHIFT);
 	floop_guard_change_end(image, pos >> SECTOR_SHIFT,
 			       size >> SECTOR_SHIFT);
 	return err;

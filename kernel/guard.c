@@ -754,7 +754,7 @@ int floop_guard_init_image(struct floop_image *image)
 			      GFP_KERNEL);
 	if (err)
 		return err;
-	err = floop_map_init(&guard->map);
+	err = floop_map_init(&guard->map, &image->spare);
 	if (err) {
 		percpu_ref_exit(&guard->users);
 		return err;

@@ -375,6 +375,7 @@ struct floop_image *floop_image_open(struct floop_device *dev,
 	INIT_WORK(&image->refused_work, floop_direct_give_up);
 	floop_direct_learn(file, &image->rules);
 	floop_direct_probe(image);
+	floop_spare_init(&image->spare);
 	err = floop_ahead_init_image(image);
 	if (err)
 		goto err_put;
@@ -417,6 +418,7 @@ err_bounce:
 	floop_bounce_exit_image(image);
 err_put:
 	floop_ahead_exit_image(image);
+	floop_spare_exit(&image->spare);
 	put_files(image);
 	kfree(image);
 	return ERR_PTR(err);
@@ -449,5 +451,6 @@ void floop_image_close(struct floop_image *image)
 	floop_cache_unrestrict(image);
 	put_files(image);
 	floop_bounce_exit_image(image);
+	floop_spare_exit(&image->spare);
 	kfree(image);
 }

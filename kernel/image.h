@@ -21,6 +21,7 @@
 #include "guard.h"
 #include "hole.h"
 #include "shared.h"
+#include "spare.h"
 #include "times.h"
 
 struct floop_device;
@@ -124,6 +125,7 @@ enum floop_sync {
  * @guard: knows whether the map is true
  * @fill: fills the map
  * @ahead: allocates ahead
+ * @spare: what was allocated ahead and isn't written yet
  * @holes: knows holes
  * @shared: knows the blocks that it shares
  * @calls: writes that the file system hasn't returned from
@@ -163,6 +165,7 @@ struct floop_image {
 	struct floop_guard guard;
 	struct floop_fill fill;
 	struct floop_ahead ahead;
+	struct floop_spare spare;
 	struct floop_holes holes;
 	struct floop_shared shared;
 	struct floop_calls calls;

@@ -21,6 +21,7 @@
 
 #include "map.h"
 #include "rules.h"
+#include "spare.h"
 #include "table.h"
 
 unsigned int floop_map_mib = 64;
@@ -63,15 +64,17 @@ static int store(struct floop_map *map, sector_t first, sector_t end,
 /**
  * floop_map_init() - prepare an empty map
  * @map: the map
+ * @spare: the image's spare blocks, or NULL
  *
  * Context: Process context. May sleep.
  * Return: 0 or -ENOMEM.
  */
-int floop_map_init(struct floop_map *map)
+int floop_map_init(struct floop_map *map, struct floop_spare *spare)
 {
 	map->cached = alloc_percpu(struct floop_cached);
 	if (!map->cached)
 		return -ENOMEM;
+	map->spare = spare;
 	mt_init_flags(&map->tree, MT_FLAGS_USE_RCU);
 	mutex_init(&map->lock);
 	seqcount_init(&map->seq);
@@ -79,11 +82,50 @@ int floop_map_init(struct floop_map *map)
 	return 0;
 }
 
-static void cache_extent(struct floop_map *map,
+/*
+ * Not for floop_map_cached() where there are spare blocks: it doesn't count
+ * them. Of those there are the @nr sectors that are written aren't spare any
+ * more.
+ */
+static void cache_extent(struct floop_map *map, sector_t sector, sector_t nr,
 			 const struct floop_extent *extent, unsigned int seq)
 {
-	*get_cpu_ptr(map->cached) = (struct floop_cached){ *extent, seq };
+	/* Without preemption, as with rcu_read_lock() */
+	struct floop_cached *cached = get_cpu_ptr(map->cached);
+	struct floop_extent clipped = *extent;
+
+	cached->part = NULL;
+	if (map->spare && floop_spare_any(map->spare)) {
+		cached->whole = *extent;
+		cached->turn = floop_spare_turn(map->spare);
+		cached->part = floop_spare_clip(map->spare, sector, &clipped);
+		if (nr && (cached->part || sector + nr > clipped.end))
+			floop_spare_wrote_many(map->spare, sector,
+					       min(extent->end, sector + nr));
+	}
+	if (!cached->part) {
+		cached->extent = clipped;
+		cached->seq = seq;
+	}
 	put_cpu_ptr(map->cached);
+}
+
+/**
+ * floop_map_cache_again() - cache as much of a cached extent as has no spare
+ * blocks
+ * @map: the map
+ * @cached: this CPU's, with an extent
+ * @sector: a sector of the extent
+ *
+ * Context: In an epoch, without preemption.
+ */
+void floop_map_cache_again(struct floop_map *map, struct floop_cached *cached,
+			   sector_t sector)
+{
+	struct floop_extent clipped = cached->whole;
+
+	if (!floop_spare_clip(map->spare, sector, &clipped))
+		cached->extent = clipped;
 }
 
 /* Only without readers, which could cache an extent again. */
@@ -91,8 +133,10 @@ static void drop_cached(struct floop_map *map)
 {
 	int cpu;
 
-	for_each_possible_cpu(cpu)
+	for_each_possible_cpu(cpu) {
 		per_cpu_ptr(map->cached, cpu)->extent.end = 0;
+		per_cpu_ptr(map->cached, cpu)->whole.end = 0;
+	}
 }
 
 /*
@@ -151,7 +195,7 @@ static __always_inline bool look(struct floop_map *map, sector_t sector,
 }
 
 /* As look(), without the lock. Returns false if the map goes on changing. */
-static bool look_unlocked(struct floop_map *map, sector_t sector,
+static bool look_unlocked(struct floop_map *map, sector_t sector, sector_t nr,
 			  struct floop_extent *extent, bool *mapped)
 {
 	unsigned int looks = floop_window_is_open(FLOOP_WINDOW_FIND) ?
@@ -164,7 +208,8 @@ static bool look_unlocked(struct floop_map *map, sector_t sector,
 		floop_window(FLOOP_WINDOW_FIND);
 		if (likely(!read_seqcount_retry(&map->seq, seq))) {
 			if (*mapped)
-				cache_extent(map, extent, seq);
+				cache_extent(map, sector, nr, extent,
+					     seq);
 			return true;
 		}
 		cpu_relax();
@@ -176,6 +221,7 @@ static bool look_unlocked(struct floop_map *map, sector_t sector,
  * floop_map_find() - look a sector up
  * @map: the map
  * @sector: a sector of the file
+ * @nr: how many from there on are written: not spare any more; 0: it is a read
  * @disk: set to the disk's sector if it is mapped
  * @end: set to the end of the extent, or of the gap, that @sector is in
  *
@@ -183,15 +229,15 @@ static bool look_unlocked(struct floop_map *map, sector_t sector,
  * Return: true if it is mapped. Without the lock, the map may go on changing:
  * then false, and @end is as far as can be.
  */
-bool floop_map_find(struct floop_map *map, sector_t sector, sector_t *disk,
-		    sector_t *end)
+bool floop_map_find(struct floop_map *map, sector_t sector, sector_t nr,
+		    sector_t *disk, sector_t *end)
 {
 	struct floop_extent extent;
 	bool mapped;
 
 	/* The blocks of a file that shares some are all in another map. */
 	if (!READ_ONCE(map->extents) ||
-	    unlikely(!look_unlocked(map, sector, &extent, &mapped))) {
+	    unlikely(!look_unlocked(map, sector, nr, &extent, &mapped))) {
 		*end = FLOOP_NOWHERE;
 		return false;
 	}
@@ -215,14 +261,16 @@ bool floop_map_find(struct floop_map *map, sector_t sector, sector_t *disk,
 bool floop_map_recall(struct floop_map *map, sector_t sector, sector_t *disk,
 		      sector_t *end)
 {
-	struct floop_cached cached = *get_cpu_ptr(map->cached);
+	struct floop_cached *cached = get_cpu_ptr(map->cached);
+	struct floop_extent extent = cached->extent;
+	unsigned int seq = cached->seq;
 
 	put_cpu_ptr(map->cached);
-	if (sector < cached.extent.first || sector >= cached.extent.end ||
-	    read_seqcount_retry(&map->seq, cached.seq))
-		return floop_map_find(map, sector, disk, end);
-	*disk = sector + cached.extent.away;
-	*end = cached.extent.end;
+	if (sector < extent.first || sector >= extent.end ||
+	    read_seqcount_retry(&map->seq, seq))
+		return floop_map_find(map, sector, 0, disk, end);
+	*disk = sector + extent.away;
+	*end = extent.end;
 	return true;
 }
 

@@ -13,6 +13,8 @@
 #include <linux/seqlock.h>
 #include <linux/types.h>
 
+#include "spare.h"
+
 #define FLOOP_NOWHERE	((sector_t)-1)
 
 /**
@@ -43,12 +45,21 @@ struct floop_found {
 
 /**
  * struct floop_cached - the last extent that a CPU has found
- * @extent: the extent; it may have grown in the map by now
+ * @extent: the extent, or as much of it as has no spare blocks (spare.h); it
+ *	may have grown in the map by now
  * @seq: &struct floop_map.seq when it was found
+ * @whole: the last extent that was found while there were spare blocks
+ * @part: a part with such blocks, or NULL
+ * @turn: for how long these two are used: floop_spare_turn()
+ * @hits: how often @whole was used
  */
 struct floop_cached {
 	struct floop_extent extent;
 	unsigned int seq;
+	struct floop_extent whole;
+	struct floop_spare_part *part;
+	long turn;
+	unsigned int hits;
 };
 
 /**
@@ -58,6 +69,7 @@ struct floop_cached {
  * @tables: the tables in it
  * @cached: the last extent that each CPU has found. It stays true for as long
  *	as there are readers, but in a map that floop_map_take_out() changes
+ * @spare: the image's spare blocks; NULL: they don't matter to this map
  * @lock: held to change @tree
  * @seq: odd while @tree changes
  * @extents: the number of extents
@@ -67,6 +79,7 @@ struct floop_map {
 	struct maple_tree tree;
 	struct list_head tables;
 	struct floop_cached __percpu *cached;
+	struct floop_spare *spare;
 	/* serializes changes of the tree; readers have RCU */
 	struct mutex lock;
 	seqcount_t seq;
@@ -77,10 +90,10 @@ struct floop_map {
 extern unsigned int floop_map_mib;
 extern bool floop_map_default;
 
-int floop_map_init(struct floop_map *map);
+int floop_map_init(struct floop_map *map, struct floop_spare *spare);
 void floop_map_exit(struct floop_map *map);
-bool floop_map_find(struct floop_map *map, sector_t sector, sector_t *disk,
-		    sector_t *end);
+bool floop_map_find(struct floop_map *map, sector_t sector, sector_t nr,
+		    sector_t *disk, sector_t *end);
 bool floop_map_recall(struct floop_map *map, sector_t sector, sector_t *disk,
 		      sector_t *end);
 int floop_map_add(struct floop_map *map, sector_t sector, sector_t nr,
@@ -115,6 +128,44 @@ static inline sector_t floop_map_cached(struct floop_map *map, sector_t sector,
 
 	if (likely(sector >= extent->first && sector + nr <= extent->end))
 		disk = sector + extent->away;
+	put_cpu_ptr(map->cached);
+	return disk;
+}
+
+void floop_map_cache_again(struct floop_map *map, struct floop_cached *cached,
+			   sector_t sector);
+
+/* After so many I/Os a CPU caches what is around the last one. */
+#define FLOOP_WHOLE_HITS	16
+
+/**
+ * floop_map_cached_whole() - as floop_map_cached(), also of spare blocks
+ * @map: the map
+ * @sector: the first sector, in the file
+ * @nr: how many
+ * @write: they are written: then they aren't spare any more
+ *
+ * Context: Process context, in an epoch.
+ * Return: the disk's sector, or %FLOOP_NOWHERE: then call floop_map_find().
+ */
+static inline sector_t floop_map_cached_whole(struct floop_map *map,
+					      sector_t sector, sector_t nr,
+					      bool write)
+{
+	/* Without preemption: an RCU read-side critical section, too. */
+	struct floop_cached *cached = get_cpu_ptr(map->cached);
+	struct floop_extent *extent = &cached->whole;
+	sector_t disk = FLOOP_NOWHERE;
+
+	if (sector >= extent->first && sector + nr <= extent->end &&
+	    cached->turn == floop_spare_turn(map->spare)) {
+		disk = sector + extent->away;
+		if (write)
+			floop_spare_wrote(map->spare, &cached->part, sector,
+					  sector + nr);
+		if (!(++cached->hits % FLOOP_WHOLE_HITS))
+			floop_map_cache_again(map, cached, sector);
+	}
 	put_cpu_ptr(map->cached);
 	return disk;
 }

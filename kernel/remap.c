@@ -23,6 +23,7 @@
 #include "io.h"
 #include "lane.h"
 #include "rules.h"
+#include "spare.h"
 #include "times.h"
 #include "trace.h"
 
@@ -325,18 +326,31 @@ static struct bio *remap_split(struct floop_image *image, struct bio *bio,
 	return front;
 }
 
+/* A place where there may be spare blocks. Out of line, and short by itself. */
+static noinline sector_t remap_whole(struct floop_image *image,
+				     sector_t sector, sector_t nr, bool write)
+{
+	sector_t disk = floop_map_cached_whole(&image->guard.map, sector, nr,
+					       write);
+
+	if (unlikely(disk == FLOOP_NOWHERE))
+		floop_spare_tidy(&image->spare);
+	return disk;
+}
+
 /* Look a bio up in the map, and split off its contiguous or unmapped front. */
 static noinline sector_t remap_find(struct floop_image *image, struct bio **bio,
 				    sector_t sector)
 {
+	bool write = op_is_write(bio_op(*bio)), mapped;
+	struct floop_map *map = &image->guard.map;
+	sector_t nr = bio_sectors(*bio), disk, end;
 	struct bio *front;
-	sector_t disk, end;
-	bool mapped;
 
-	mapped = floop_map_find(&image->guard.map, sector, &disk, &end);
+	mapped = floop_map_find(map, sector, write ? nr : 0, &disk, &end);
 	if (!mapped)
 		floop_fill_missed(image, sector);
-	if (end - sector < bio_sectors(*bio)) {
+	if (end - sector < nr) {
 		front = may_split(*bio) ?
 			remap_split(image, *bio, end - sector) : NULL;
 		if (!front)
@@ -356,6 +370,9 @@ static sector_t remap_place(struct floop_image *image, struct bio **bio)
 	if (!nr)
 		return 0;
 	disk = floop_map_cached(&image->guard.map, sector, nr);
+	if (unlikely(disk == FLOOP_NOWHERE) && floop_spare_any(&image->spare))
+		disk = remap_whole(image, sector, nr,
+				   op_is_write(bio_op(*bio)));
 	if (likely(disk != FLOOP_NOWHERE))
 		return disk;
 	return remap_find(image, bio, sector);
@@ -506,6 +523,9 @@ static enum floop_cause remap_shared(struct floop_image *image,
 		remap_free(image, remap);
 		return cause;
 	}
+	if (write && floop_spare_any(&image->spare))
+		floop_spare_forget(&image->spare, remap->range.sector,
+				   remap->range.end);
 	nr = remap->range.end - remap->range.sector;
 	if (nr < bio_sectors(front))
 		front = may_split(front) ? remap_split(image, front, nr) : NULL;

@@ -47,7 +47,7 @@ int floop_shared_init_image(struct floop_image *image)
 		INIT_LIST_HEAD(&image->shared.inside[part].ranges);
 	}
 	init_waitqueue_head(&image->shared.ended);
-	return floop_map_init(&image->shared.map);
+	return floop_map_init(&image->shared.map, NULL);
 }
 
 /**

@@ -264,6 +264,7 @@ static ssize_t stat_of(struct floop_image *image, char *buf)
 			 "mapped_extents %lu\n"
 			 "mapped_memory %zu\n"
 			 "zeroed_bytes %llu\n"
+			 "spare_bytes %llu\n"
 			 "epochs_begun %lu\n"
 			 "epochs_broken %lu\n"
 			 "readers %u\n",
@@ -272,6 +273,8 @@ static ssize_t stat_of(struct floop_image *image, char *buf)
 			 READ_ONCE(map->extents) + READ_ONCE(shared->extents),
 			 floop_map_bytes(map) + floop_map_bytes(shared),
 			 READ_ONCE(image->ahead.bytes),
+			 (u64)floop_spare_sectors(&image->spare) <<
+			 SECTOR_SHIFT,
 			 READ_ONCE(image->guard.begun),
 			 READ_ONCE(image->guard.broken),
 			 floop_lease_readers(image));

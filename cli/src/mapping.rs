@@ -123,6 +123,9 @@ pub struct Mapping {
     pub memory: u64,
     /// Bytes of zeroes that were written to allocate ahead.
     pub zeroed: u64,
+    /// How much of the image was allocated ahead and isn't written yet, in
+    /// bytes; `None` if the module doesn't tell.
+    pub spare: Option<u64>,
     /// How many epochs began.
     pub epochs_begun: u64,
     /// How many epochs another opener ended.
@@ -174,6 +177,7 @@ impl Mapping {
             memory: number("mapped_memory")?,
             // A module of before has none.
             zeroed: number("zeroed_bytes").unwrap_or_default(),
+            spare: number("spare_bytes"),
             epochs_begun: number("epochs_begun")?,
             epochs_broken: number("epochs_broken")?,
             readers: number("readers"),

@@ -54,6 +54,7 @@ pub struct Details {
     pub discard: &'static str,
     pub allocate: String,
     pub zeroed: Option<u64>,
+    pub spare: Option<u64>,
     pub allocated: Option<u64>,
     pub shared: Option<u64>,
     pub mapping: Option<bool>,
@@ -149,7 +150,11 @@ impl Details {
             Allocate::Auto => "ahead".to_owned(),
             Allocate::Unit(unit) => format!("{} at a time", bytes(unit)),
         };
-        Some(format!("{unit}; {} of zeroes so far", bytes(zeroed)))
+        let spare = self
+            .spare
+            .map(|size| format!(", {} of them not written since", bytes(size)))
+            .unwrap_or_default();
+        Some(format!("{unit}; {} of zeroes so far{spare}", bytes(zeroed)))
     }
 
     /// The details of an attachment. `open` is the device, if it is open
@@ -171,6 +176,7 @@ impl Details {
             discard: discard::word(discard::of(attachment.device)),
             allocate: allocate::of(attachment.device).to_string(),
             zeroed: mapping.map(|mapping| mapping.zeroed),
+            spare: mapping.and_then(|mapping| mapping.spare),
             allocated: space::allocated(attachment, identity),
             shared: None,
             mapping: mapping.map(|mapping| mapping.wanted),

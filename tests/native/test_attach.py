@@ -91,6 +91,7 @@ def test_json_has_the_documented_fields(floop, image):
         "discard": str,
         "allocate": str,
         "zeroed": (int, type(None)),
+        "spare": (int, type(None)),
         "allocated": (int, type(None)),
         "shared": (int, type(None)),
         "mapping": (bool, type(None)),

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: With --allocate, given to attach or set, a write to a hole allocates
-#   as much as it says, which is mapped. status says so. Another word is refused
+#   as much as it says, which is mapped. status says so, and how much of it is
+#   written by now. Another word is refused
 #   and changes nothing. The module parameter is the default of each attach.
 #   With less free space than leave_free says, nothing is allocated ahead.
 # modes: side-by-side drop-in
@@ -23,9 +24,10 @@ wait_until 30 mapped "$dev"
 is "the setting" "$(attr "$dev" loop/allocate)" 65536
 check "a write" pattern write -d -q -b 4k -s 1 -o 1M "$dev" 4k
 is "zeroes" "$(status "$dev" zeroed)" 61440
+is "spare" "$(status "$dev" spare)" 61440
 is "in the status" "$(status "$dev" allocate)" 65536
 matches "as text" "$("$FLOOP" status "$dev")" \
-	"*allocates*65536 (64 KiB) at a time; 61440 (60 KiB) of zeroes so far*"
+	"*allocates*65536 (64 KiB) at a time; 61440 (60 KiB) of zeroes so far, 61440 (60 KiB) of them not written since*"
 refused "another word" "*nvalid argument*" \
 	bash -c "echo some >/sys/block/${dev#/dev/}/loop/allocate"
 refused "no power of two" "*nvalid argument*" \

@@ -231,6 +231,7 @@ in_part() {
 	check "$fs: it is there" pattern check -d -q -b 4k -s 3 -o 2068k \
 		"$dev" 4k
 	is "$fs: taken on the disk" "$(stat -c '%b / 8' "$MNT/image")" "16 / 8"
+	is "$fs: spare" "$(loop_stat "$dev" spare_bytes)" 0
 	detach "$dev"
 	check "$fs: zeroes before it" cmp -n 2068k "$MNT/image" /dev/zero
 }
