@@ -83,6 +83,7 @@ static void take_used_up(struct floop_spare *spare)
 	llist_for_each_entry_safe(part, next, list, node) {
 		/* From here on it may be in the list once more. */
 		clear_bit_unlock(0, &part->queued);
+		/* Before the look: who makes it 0 after that sees the bit. */
 		smp_mb__after_atomic();
 		if (atomic_read(&part->nr) ||
 		    test_and_set_bit(0, &part->queued))
