@@ -8,11 +8,14 @@ import pathlib
 import pty
 import re
 import subprocess
+import tempfile
 
 import pytest
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
-STEP = '. scripts/common.sh; work() { echo "compile a.c"; sleep 3; }; '
+# Some seconds, and on a busy machine until the line has moved (on_terminal()).
+WORK = 'echo "compile a.c"; sleep 3; until [ -e "$MOVED" ]; do sleep 0.2; done'
+STEP = f". scripts/common.sh; work() {{ {WORK}; }}; "
 STEP += 'step "a test of progress" work'
 FAILS = '. scripts/common.sh; step "a test of progress" sh -c "echo why; false"'
 # The clippy and ruff of a check are played: it is the waiting that is tested.
@@ -35,7 +38,7 @@ with progress.moving:
 def tools(tmp_path):
     """A folder with a cargo that takes its time."""
     cargo = tmp_path / "cargo"
-    cargo.write_text("#!/bin/sh\necho compile a.c\nsleep 3\n")
+    cargo.write_text(f"#!/bin/sh\n{WORK}\n")
     cargo.chmod(0o755)
     return tmp_path
 
@@ -44,6 +47,7 @@ def without_terminal(script, *args):
     return subprocess.run(
         ["bash", "-c", script, "test", *map(str, args)],
         cwd=PROJECT,
+        env={**os.environ, "MOVED": "/"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -53,15 +57,21 @@ def without_terminal(script, *args):
 
 
 def on_terminal(script, *args):
-    """What a script writes to a terminal."""
+    """What a script writes to a terminal. When a line has been written over
+    three times, there is a file $MOVED.
+    """
     terminal, end = pty.openpty()
-    with subprocess.Popen(
-        ["bash", "-c", script, "test", *map(str, args)],
-        cwd=PROJECT,
-        stdin=end,
-        stdout=end,
-        stderr=end,
-    ) as process:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        subprocess.Popen(
+            ["bash", "-c", script, "test", *map(str, args)],
+            cwd=PROJECT,
+            env={**os.environ, "MOVED": f"{folder}/moved"},
+            stdin=end,
+            stdout=end,
+            stderr=end,
+        ) as process,
+    ):
         os.close(end)
         said = b""
         while True:
@@ -70,6 +80,8 @@ def on_terminal(script, *args):
             except OSError:  # the last writer is gone
                 break
             said += data
+            if said.count(b"\x1b[K") >= 3:
+                pathlib.Path(folder, "moved").touch()
     os.close(terminal)
     assert process.returncode == 0, said
     return said.decode()
