@@ -78,6 +78,10 @@ for fs in $(file_systems ext4); do
 	check "$fs: a write of less than a block" \
 		pattern write -d -n -q -b 512 -s 3 -o 4101k "$dev" 512
 	spare "a part of a block" $((128 * 8 - 2))
+	wrote 4132k 4k
+	check "$fs: a write of four blocks" \
+		pattern write -d -n -q -b 16k -s 3 -o 4144k "$dev" 16k
+	spare "four blocks, of which two were spare" $((128 * 8 - 5))
 	check "$fs: a large write" \
 		pattern write -d -n -q -b 128k -s 3 -o 3968k "$dev" 256k
 	spare "a large write" $((126 * 8 - 1))
