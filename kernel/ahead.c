@@ -102,9 +102,7 @@ bool floop_ahead_enter(struct floop_io *io)
 
 	if (io->flags & FLOOP_IO_AHEAD)
 		return true;
-	if (floop_spare_any(&io->image->spare))
-		floop_spare_forget(&io->image->spare, first_sector(io),
-				   end_sector(io));
+	floop_spare_forget(&io->image->spare, first_sector(io), end_sector(io));
 	if (ahead->allocate == FLOOP_ALLOCATE_OFF)
 		return true;
 	io->range.sector = first_sector(io);

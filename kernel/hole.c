@@ -26,6 +26,7 @@
 #include "hole.h"
 #include "image.h"
 #include "io.h"
+#include "mask.h"
 #include "rules.h"
 #include "trace.h"
 
@@ -36,22 +37,13 @@
 /* How many granules are added without a write being able to begin */
 #define PIECE			4096UL
 
-/* The bits from @first to @end that are in the word of @first; goes on. */
-static unsigned long take_mask(unsigned long *first, unsigned long end)
-{
-	unsigned long begin = *first;
-
-	*first = min(end, round_down(begin, BITS_PER_LONG) + BITS_PER_LONG);
-	return GENMASK((*first - 1) % BITS_PER_LONG, begin % BITS_PER_LONG);
-}
-
 /* Readers have no lock, so each word is written at once. */
 static void change_bits(unsigned long *bits, unsigned long first,
 			unsigned long end, bool hole)
 {
 	while (first < end) {
 		unsigned long *word = &bits[BIT_WORD(first)];
-		unsigned long mask = take_mask(&first, end);
+		unsigned long mask = floop_take_mask(&first, end);
 
 		WRITE_ONCE(*word, hole ? *word | mask : *word & ~mask);
 	}

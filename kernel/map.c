@@ -208,8 +208,7 @@ static bool look_unlocked(struct floop_map *map, sector_t sector, sector_t nr,
 		floop_window(FLOOP_WINDOW_FIND);
 		if (likely(!read_seqcount_retry(&map->seq, seq))) {
 			if (*mapped)
-				cache_extent(map, sector, nr, extent,
-					     seq);
+				cache_extent(map, sector, nr, extent, seq);
 			return true;
 		}
 		cpu_relax();

@@ -523,7 +523,7 @@ static enum floop_cause remap_shared(struct floop_image *image,
 		remap_free(image, remap);
 		return cause;
 	}
-	if (write && floop_spare_any(&image->spare))
+	if (write)
 		floop_spare_forget(&image->spare, remap->range.sector,
 				   remap->range.end);
 	nr = remap->range.end - remap->range.sector;

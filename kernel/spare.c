@@ -20,6 +20,7 @@
 #include <linux/slab.h>
 
 #include "map.h"
+#include "mask.h"
 #include "spare.h"
 
 #define PART_SHIFT	(FLOOP_SPARE_SHIFT + ilog2(FLOOP_SPARE_GRANULES))
@@ -116,31 +117,24 @@ static struct floop_spare_part *get_part(struct floop_spare *spare,
 	return part;
 }
 
-/* Set or clear bits of one word, at once. Returns how many that changes. */
-static int change_bits(unsigned long *word, unsigned long mask, bool set)
+/*
+ * Set or clear the bits from @first to @end of a part, each word at once.
+ * Returns how many that changes.
+ */
+static int change_bits(struct floop_spare_part *part, unsigned long first,
+		       unsigned long end, bool set)
 {
-	unsigned long old;
-
-	if (set)
-		old = ~atomic_long_fetch_or(mask, (atomic_long_t *)word);
-	else
-		old = atomic_long_fetch_andnot(mask, (atomic_long_t *)word);
-	return hweight_long(old & mask);
-}
-
-/* The same from @first to @end of a part, which isn't empty. */
-static int change_range(struct floop_spare_part *part, unsigned int first,
-			unsigned int end, bool set)
-{
-	unsigned int next;
+	unsigned long mask, old;
 	int nr = 0;
 
-	for (; first < end; first = next) {
-		next = min(end, round_down(first, BITS_PER_LONG) +
-				BITS_PER_LONG);
-		nr += change_bits(&part->bits[BIT_WORD(first)],
-				  GENMASK((next - 1) % BITS_PER_LONG,
-					  first % BITS_PER_LONG), set);
+	while (first < end) {
+		atomic_long_t *word =
+			(atomic_long_t *)&part->bits[BIT_WORD(first)];
+
+		mask = floop_take_mask(&first, end);
+		old = set ? ~atomic_long_fetch_or(mask, word) :
+			    atomic_long_fetch_andnot(mask, word);
+		nr += hweight_long(old & mask);
 	}
 	return nr;
 }
@@ -183,7 +177,7 @@ void floop_spare_add(struct floop_spare *spare, sector_t sector, sector_t end)
 		if (atomic_add_return(nr, &part->nr) == nr)
 			atomic_inc(&spare->live);
 		first = granule % FLOOP_SPARE_GRANULES;
-		added = change_range(part, first, first + nr, true);
+		added = change_bits(part, first, first + nr, true);
 		if (added < nr)
 			floop_spare_lose(spare, part, nr - added);
 	}
@@ -215,7 +209,7 @@ struct floop_spare_part *floop_spare_wrote_many(struct floop_spare *spare,
 		part = xa_load(&spare->parts, granule / FLOOP_SPARE_GRANULES);
 		if (!part || !atomic_read(&part->nr))
 			continue;
-		nr = change_range(part, first, first + next - granule, false);
+		nr = change_bits(part, first, first + next - granule, false);
 		if (nr)
 			floop_spare_lose(spare, part, nr);
 	}
@@ -233,6 +227,8 @@ struct floop_spare_part *floop_spare_wrote_many(struct floop_spare *spare,
 void floop_spare_forget(struct floop_spare *spare, sector_t sector,
 			sector_t end)
 {
+	if (!floop_spare_any(spare))
+		return;
 	rcu_read_lock();
 	floop_spare_wrote_many(spare, sector, end);
 	rcu_read_unlock();

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shows: With --allocate, given to attach or set, a write to a hole allocates
 #   as much as it says, which is mapped. status says so, and how much of it is
-#   written by now. Another word is refused
-#   and changes nothing. The module parameter is the default of each attach.
-#   With less free space than leave_free says, nothing is allocated ahead.
+#   written by now. Another word is refused and changes nothing. The module
+#   parameter is the default of each attach. With less free space than
+#   leave_free says, nothing is allocated ahead.
 # modes: side-by-side drop-in
 # machines: stable-side-by-side
 . tests/lib/cli.sh
