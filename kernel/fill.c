@@ -75,14 +75,13 @@ static bool is_done(struct floop_fill *fill, struct floop_todo *todo)
 static int take_moved(struct floop_image *image, struct floop_todo *todo)
 {
 	struct mutex *lock = &image->guard.map.lock;
-	bool *have_moved = &image->holes.have_moved;
 	struct floop_map *map = &image->shared.map;
 	sector_t sector = 0, nr;
 	unsigned long extents;
 	int err;
 
 	/* What is noted from here on is seen below, or the next time. */
-	if (!xchg(have_moved, false))
+	if (!READ_ONCE(image->holes.moved))
 		return 0;
 	for (; floop_holes_moved(image, &sector, &nr); sector += nr) {
 		mutex_lock(lock);
@@ -92,10 +91,8 @@ static int take_moved(struct floop_image *image, struct floop_todo *todo)
 		if (map->extents < extents)
 			WRITE_ONCE(image->fill.full, false);
 		mutex_unlock(lock);
-		if (err) {
-			WRITE_ONCE(*have_moved, true);
+		if (err)
 			return err;
-		}
 		floop_holes_settle(image, sector, nr);
 		floop_lookup_mark(todo, sector, nr);
 		cond_resched();

@@ -37,16 +37,24 @@
 /* How many granules are added without a write being able to begin */
 #define PIECE			4096UL
 
-/* Readers have no lock, so each word is written at once. */
-static void change_bits(unsigned long *bits, unsigned long first,
-			unsigned long end, bool hole)
+/*
+ * Readers have no lock, so each word is written at once. Returns how many bits
+ * weren't as they are to be.
+ */
+static unsigned long change_bits(unsigned long *bits, unsigned long first,
+				 unsigned long end, bool set)
 {
+	unsigned long changed = 0;
+
 	while (first < end) {
 		unsigned long *word = &bits[BIT_WORD(first)];
 		unsigned long mask = floop_take_mask(&first, end);
+		unsigned long new = set ? *word | mask : *word & ~mask;
 
-		WRITE_ONCE(*word, hole ? *word | mask : *word & ~mask);
+		changed += hweight_long(*word ^ new);
+		WRITE_ONCE(*word, new);
 	}
+	return changed;
 }
 
 static struct floop_hole_bits *get_bits(struct floop_holes *holes)
@@ -85,9 +93,8 @@ static void note_moved(struct floop_holes *holes, sector_t sector, sector_t nr)
 	if (!bits)
 		return;
 	granules(bits, sector, nr, &first, &end);
-	change_bits(bits->moved, first, end, true);
-	/* After the bits: the fill takes this back, and then looks at them. */
-	smp_store_release(&holes->have_moved, true);
+	WRITE_ONCE(holes->moved, holes->moved +
+		   change_bits(bits->moved, first, end, true));
 }
 
 /**
@@ -99,6 +106,7 @@ static void note_moved(struct floop_holes *holes, sector_t sector, sector_t nr)
 void floop_holes_init_image(struct floop_image *image)
 {
 	spin_lock_init(&image->holes.lock);
+	image->holes.moved = 1;
 }
 
 /**
@@ -130,7 +138,10 @@ void floop_holes_start(struct floop_image *image, sector_t sectors)
 	bits->moved = bits->bits + BITS_TO_LONGS(nr);
 	bits->nr = nr;
 	bits->shift = shift;
+	spin_lock(&image->holes.lock);
 	rcu_assign_pointer(image->holes.bits, bits);
+	WRITE_ONCE(image->holes.moved, 0);
+	spin_unlock(&image->holes.lock);
 }
 
 /**
@@ -147,6 +158,7 @@ void floop_holes_stop(struct floop_image *image)
 	spin_lock(&holes->lock);
 	bits = rcu_replace_pointer(holes->bits, NULL,
 				   lockdep_is_held(&holes->lock));
+	WRITE_ONCE(holes->moved, 1);
 	spin_unlock(&holes->lock);
 	kvfree_rcu(bits, rcu);
 }
@@ -395,8 +407,10 @@ sector_t floop_holes_begin(struct floop_image *image, sector_t sector,
 sector_t floop_holes_unmoved(struct floop_image *image, sector_t sector,
 			     sector_t nr)
 {
-	sector_t end = reach(image, sector, sector + nr, false);
+	sector_t end = sector + nr;
 
+	if (READ_ONCE(image->holes.moved))
+		end = reach(image, sector, end, false);
 	/* Pairs with smp_wmb() in floop_holes_settle(). */
 	smp_rmb();
 	return end - sector;
@@ -450,7 +464,8 @@ void floop_holes_settle(struct floop_image *image, sector_t sector, sector_t nr)
 	spin_lock(&holes->lock);
 	bits = get_bits(holes);
 	granules(bits, sector, nr, &first, &end);
-	change_bits(bits->moved, first, end, false);
+	WRITE_ONCE(holes->moved, holes->moved -
+		   change_bits(bits->moved, first, end, false));
 	spin_unlock(&holes->lock);
 }
 

@@ -234,9 +234,7 @@ bool floop_map_find(struct floop_map *map, sector_t sector, sector_t nr,
 	struct floop_extent extent;
 	bool mapped;
 
-	/* The blocks of a file that shares some are all in another map. */
-	if (!READ_ONCE(map->extents) ||
-	    unlikely(!look_unlocked(map, sector, nr, &extent, &mapped))) {
+	if (unlikely(!look_unlocked(map, sector, nr, &extent, &mapped))) {
 		*end = FLOOP_NOWHERE;
 		return false;
 	}

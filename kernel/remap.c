@@ -48,7 +48,7 @@ static struct kmem_cache *remap_cache;
  * @next: the next one on a CPU's free list
  * @depth: the length of the free list from here
  * @bio: the bio, if @stale_work ends it
- * @range: where it is in the file, if remap_end_listed() ends the bio
+ * @inside: what says where it is in flight, if remap_end_inside() ends the bio
  * @stale_work: ends the bio, if that can't be done at once
  */
 struct remap {
@@ -64,7 +64,7 @@ struct remap {
 	unsigned int depth;
 	/* As a rule nobody needs what follows. */
 	struct bio *bio;
-	struct floop_range range;
+	struct floop_inside_io inside;
 	struct work_struct stale_work;
 };
 
@@ -148,7 +148,7 @@ static inline void remap_release(struct remap *remap)
 	remap_free(remap->image, remap);
 }
 
-static void remap_end_listed(struct bio *bio);
+static void remap_end_inside(struct bio *bio);
 
 static void remap_finish(struct bio *bio)
 {
@@ -204,8 +204,8 @@ static void stale_work(struct work_struct *work)
 	memalloc_noio_restore(memflags);
 	floop_window(FLOOP_WINDOW_END);
 	/* A write of a part of a block would write the old pages back. */
-	if (remap->bio->bi_end_io == remap_end_listed)
-		floop_shared_end(remap->image, &remap->range);
+	if (remap->bio->bi_end_io == remap_end_inside)
+		floop_shared_end(&remap->image->shared, &remap->inside);
 	remap_finish(remap->bio);
 	percpu_ref_put(&guard->users);
 }
@@ -216,8 +216,8 @@ static inline bool remap_ends_later(struct remap *remap, struct bio *bio)
 	if (likely(!remap_is_stale(remap, bio)) &&
 	    !floop_window_is_open(FLOOP_WINDOW_END))
 		return false;
-	if (bio->bi_end_io == remap_end_listed)
-		floop_shared_widen(remap->image, &remap->range);
+	if (bio->bi_end_io == remap_end_inside)
+		floop_shared_widen(remap->image, &remap->inside);
 	/* The disk has the data: a freeze needn't wait longer. */
 	remap_freeze_put(remap);
 	remap->bio = bio;
@@ -242,14 +242,14 @@ static void remap_end(struct bio *bio)
 }
 
 /* As remap_end(), of a file that shares blocks. */
-static void remap_end_listed(struct bio *bio)
+static void remap_end_inside(struct bio *bio)
 {
 	struct remap *remap = bio->bi_private;
 	struct floop_guard *guard = &remap->image->guard;
 
 	if (remap_ends_later(remap, bio))
 		return;
-	floop_shared_end(remap->image, &remap->range);
+	floop_shared_end(&remap->image->shared, &remap->inside);
 	remap_finish(bio);
 	percpu_ref_put(&guard->users);
 }
@@ -348,8 +348,6 @@ static noinline sector_t remap_find(struct floop_image *image, struct bio **bio,
 	struct bio *front;
 
 	mapped = floop_map_find(map, sector, write ? nr : 0, &disk, &end);
-	if (!mapped)
-		floop_fill_missed(image, sector);
 	if (end - sector < nr) {
 		front = may_split(*bio) ?
 			remap_split(image, *bio, end - sector) : NULL;
@@ -375,7 +373,9 @@ static sector_t remap_place(struct floop_image *image, struct bio **bio)
 				   op_is_write(bio_op(*bio)));
 	if (likely(disk != FLOOP_NOWHERE))
 		return disk;
-	return remap_find(image, bio, sector);
+	/* The blocks of a file that shares some are all in another map. */
+	return READ_ONCE(image->guard.map.extents) ?
+	       remap_find(image, bio, sector) : FLOOP_NOWHERE;
 }
 
 /*
@@ -507,6 +507,7 @@ static enum floop_cause remap_shared(struct floop_image *image,
 {
 	enum floop_cause cause = FLOOP_CAUSE_BLOCKS;
 	bool write = op_is_write(bio_op(*bio));
+	struct floop_inside_io *io;
 	struct bio *front = *bio;
 	struct remap *remap;
 	sector_t disk, nr;
@@ -516,27 +517,28 @@ static enum floop_cause remap_shared(struct floop_image *image,
 	remap = remap_alloc(image);
 	if (!remap)
 		return FLOOP_CAUSE_MEMORY;
-	remap->range.sector = (image->offset >> SECTOR_SHIFT) +
-			      front->bi_iter.bi_sector;
-	remap->range.end = remap->range.sector + bio_sectors(front);
-	if (!floop_shared_begin(image, &remap->range, write, &disk)) {
+	io = &remap->inside;
+	io->range.sector = (image->offset >> SECTOR_SHIFT) +
+			   front->bi_iter.bi_sector;
+	io->range.end = io->range.sector + bio_sectors(front);
+	if (!floop_shared_begin(image, io, write, &disk)) {
 		remap_free(image, remap);
 		return cause;
 	}
 	if (write)
-		floop_spare_forget(&image->spare, remap->range.sector,
-				   remap->range.end);
-	nr = remap->range.end - remap->range.sector;
+		floop_spare_forget(&image->spare, io->range.sector,
+				   io->range.end);
+	nr = io->range.end - io->range.sector;
 	if (nr < bio_sectors(front))
 		front = may_split(front) ? remap_split(image, front, nr) : NULL;
 	if (front) {
 		*bio = front;
-		cause = remap_send(image, bio, remap, disk, remap_end_listed);
+		cause = remap_send(image, bio, remap, disk, remap_end_inside);
 		if (cause == FLOOP_CAUSE_NONE)
 			return cause;
 		remap_freeze_put(remap);
 	}
-	floop_shared_end(image, &remap->range);
+	floop_shared_end(&image->shared, &remap->inside);
 	remap_free(image, remap);
 	return cause;
 }
@@ -561,6 +563,7 @@ static noinline enum floop_cause not_in_map(struct floop_image *image,
 		if (cause != FLOOP_CAUSE_BLOCKS)
 			return not_mapped(guard, cause);
 	}
+	floop_fill_missed(image, sector);
 	if (!floop_holes_have(image, sector, bio_sectors(bio))) {
 		if (READ_ONCE(image->fill.shared))
 			cause = FLOOP_CAUSE_SHARED;

@@ -10,13 +10,14 @@
  *    through the file system move blocks.
  *  - Such a write notes its range as moved before it begins
  *    (floop_holes_write_begin()), and doesn't call the file system before all
- *    mapped I/O has ended there that there was. Mapped I/O lists itself first
- *    and looks for the note then. The fill takes what is noted out of the map.
+ *    mapped I/O has ended there that there was. Mapped I/O says first where it
+ *    is (inside.h), and looks for the note then. The fill takes what is noted
+ *    out of the map.
  *  - Blocks are added as holes are: only if nobody was writing there when the
  *    file system was asked, and nobody has begun since.
  *  - Others who come to write to the file wait in open(2) while such I/O is in
  *    flight (floop_hold_is_partial()): their writes don't wait for direct I/O.
- *    Mapped I/O lists itself first and looks for a break then.
+ *    Mapped I/O says first where it is, and looks for a break then.
  *
  * Only the root cgroup's I/O is mapped here, and not that of the idle class:
  * while it is held up, writes of others would wait for it, and who opens the
@@ -40,13 +41,7 @@
  */
 int floop_shared_init_image(struct floop_image *image)
 {
-	unsigned int part;
-
-	for (part = 0; part < FLOOP_PARTS; part++) {
-		spin_lock_init(&image->shared.inside[part].lock);
-		INIT_LIST_HEAD(&image->shared.inside[part].ranges);
-	}
-	init_waitqueue_head(&image->shared.ended);
+	floop_inside_init(&image->shared.inside);
 	return floop_map_init(&image->shared.map, NULL);
 }
 
@@ -149,25 +144,22 @@ int floop_shared_add(struct floop_image *image, sector_t sector, sector_t nr,
 	return err;
 }
 
-static struct floop_inside *inside_of(struct floop_shared *shared,
-				      sector_t sector)
+/* floop_holes_unmoved(), which is as a rule known at once */
+static inline sector_t unmoved(struct floop_image *image, sector_t sector,
+			       sector_t nr)
 {
-	return &shared->inside[floop_first_part(sector) % FLOOP_PARTS];
-}
-
-static void wake_waiters(struct floop_shared *shared)
-{
-	/* A waiter is seen here, or sees the change: see wait_event(). */
-	smp_mb();
-	/* After the barrier */
-	if (unlikely(waitqueue_active(&shared->ended)))
-		wake_up_all(&shared->ended);
+	if (unlikely(READ_ONCE(image->holes.moved)))
+		return floop_holes_unmoved(image, sector, nr);
+	/* As there */
+	smp_rmb();
+	return nr;
 }
 
 /**
  * floop_shared_begin() - before mapped I/O to a file that shares blocks
  * @image: the image, in an epoch, for as long as the I/O takes
- * @range: where it is in the file; set to its front that is in one piece
+ * @io: the I/O, with its range in the file; set to its front that is in one
+ *	piece
  * @write: it is a write
  * @disk: set to where that is on the disk
  *
@@ -175,104 +167,55 @@ static void wake_waiters(struct floop_shared *shared)
  * Return: true: call floop_shared_end() when it has ended; false if none of it
  * is mapped.
  */
-bool floop_shared_begin(struct floop_image *image, struct floop_range *range,
+bool floop_shared_begin(struct floop_image *image, struct floop_inside_io *io,
 			bool write, sector_t *disk)
 {
 	struct floop_shared *shared = &image->shared;
-	sector_t sector = range->sector, nr;
+	sector_t sector = io->range.sector, nr;
 	sector_t part_end = (floop_first_part(sector) + 1) << FLOOP_PART_SHIFT;
-	struct floop_inside *inside = inside_of(shared, sector);
 
-	range->end = min(range->end, part_end);
+	io->range.end = min(io->range.end, part_end);
 	/* A write that waits isn't held up by those who only look. */
-	if (READ_ONCE(image->holes.have_moved)) {
-		nr = floop_holes_unmoved(image, sector, range->end - sector);
-		if (!nr)
-			return false;
-		range->end = sector + nr;
-	}
+	nr = unmoved(image, sector, io->range.end - sector);
+	if (!nr)
+		return false;
+	io->range.end = sector + nr;
 	/* First: a write, or an opener, sees it; or we see them. */
-	spin_lock_irq(&inside->lock);
-	list_add(&range->node, &inside->ranges);
-	spin_unlock_irq(&inside->lock);
-	/* The lock keeps what follows inside of it, no more. */
-	smp_mb();
+	floop_inside_enter(&shared->inside, io);
 	if (READ_ONCE(image->guard.state) != FLOOP_GUARD_MAPPED)
 		goto none;
 	/* Then: what is settled now was taken out before. */
-	nr = floop_holes_unmoved(image, sector, range->end - sector);
+	nr = unmoved(image, sector, io->range.end - sector);
 	if (nr && find(shared, sector, sector + nr, disk, &nr) &&
 	    !(write && *disk & SHARED)) {
 		*disk &= ~SHARED;
-		if (range->end != sector + nr) {
-			spin_lock_irq(&inside->lock);
-			range->end = sector + nr;
-			spin_unlock_irq(&inside->lock);
-			wake_waiters(shared);
-		}
+		if (unlikely(io->range.end != sector + nr))
+			floop_inside_change(&shared->inside, io, sector,
+					    sector + nr);
 		return true;
 	}
 none:
-	floop_shared_end(image, range);
+	floop_inside_leave(&shared->inside, io);
 	return false;
-}
-
-/**
- * floop_shared_end() - after mapped I/O to a file that shares blocks
- * @image: the image
- * @range: from floop_shared_begin()
- *
- * Context: Any, interrupts included.
- */
-void floop_shared_end(struct floop_image *image, struct floop_range *range)
-{
-	struct floop_shared *shared = &image->shared;
-	struct floop_inside *inside = inside_of(shared, range->sector);
-	unsigned long flags;
-
-	spin_lock_irqsave(&inside->lock, flags);
-	list_del(&range->node);
-	spin_unlock_irqrestore(&inside->lock, flags);
-	wake_waiters(shared);
 }
 
 /**
  * floop_shared_widen() - such I/O has to drop pages before it has ended
  * @image: the image
- * @range: from floop_shared_begin()
+ * @io: from floop_shared_begin()
  *
  * A page, or a folio, may have other blocks than those of the I/O. While writes
  * to these make it dirty again, it can't be dropped. So they wait from here on.
  *
  * Context: Any, interrupts included.
  */
-void floop_shared_widen(struct floop_image *image, struct floop_range *range)
+void floop_shared_widen(struct floop_image *image, struct floop_inside_io *io)
 {
-	struct floop_inside *inside = inside_of(&image->shared, range->sector);
-	sector_t part = floop_first_part(range->sector);
-	unsigned long flags;
+	sector_t part = floop_first_part(io->range.sector);
 
-	spin_lock_irqsave(&inside->lock, flags);
-	range->sector = part << FLOOP_PART_SHIFT;
-	range->end = (part + 1) << FLOOP_PART_SHIFT;
-	spin_unlock_irqrestore(&inside->lock, flags);
-}
-
-static bool is_inside(struct floop_inside *inside, sector_t sector,
-		      sector_t end)
-{
-	struct floop_range *range;
-	unsigned long flags;
-	bool found = false;
-
-	spin_lock_irqsave(&inside->lock, flags);
-	list_for_each_entry(range, &inside->ranges, node) {
-		found = floop_range_overlaps(range, sector, end);
-		if (found)
-			break;
-	}
-	spin_unlock_irqrestore(&inside->lock, flags);
-	return found;
+	floop_inside_change(&image->shared.inside, io,
+			    part << FLOOP_PART_SHIFT,
+			    (part + 1) << FLOOP_PART_SHIFT);
 }
 
 /**
@@ -284,14 +227,7 @@ static bool is_inside(struct floop_inside *inside, sector_t sector,
  */
 bool floop_shared_in_flight(struct floop_image *image)
 {
-	unsigned int part;
-
-	/* After the break: see floop_shared_begin(). */
-	smp_mb();
-	for (part = 0; part < FLOOP_PARTS; part++)
-		if (is_inside(&image->shared.inside[part], 0, FLOOP_NOWHERE))
-			return true;
-	return false;
+	return floop_inside_any(&image->shared.inside, 0, FLOOP_NOWHERE);
 }
 
 /**
@@ -305,30 +241,22 @@ bool floop_shared_in_flight(struct floop_image *image)
 bool floop_shared_write_begin(struct floop_io *io, bool wait)
 {
 	struct floop_image *image = io->image;
-	struct floop_shared *shared = &image->shared;
+	struct floop_inside *inside = &image->shared.inside;
 	/* A write of a part of a block moves all of it. */
 	sector_t block = i_blocksize(file_inode(image->file)) >> SECTOR_SHIFT;
 	sector_t sector = (image->offset >> SECTOR_SHIFT) +
 			  io->bio->bi_iter.bi_sector;
 	sector_t end = round_up(sector + bio_sectors(io->bio), block);
-	sector_t part, last;
 
 	/* As floop_holes_write_begin() */
 	if (likely(!READ_ONCE(image->fill.shared)) ||
 	    !floop_rule_holds(FLOOP_RULE_SHARED))
 		return true;
 	sector = round_down(sector, block);
-	last = floop_last_part(sector, end - sector);
-	for (part = floop_first_part(sector); part <= last; part++) {
-		struct floop_inside *inside =
-			&shared->inside[part % FLOOP_PARTS];
-
-		if (!is_inside(inside, sector, end))
-			continue;
-		if (!wait)
-			return false;
-		/* What comes sees the note of this write, and goes. */
-		wait_event(shared->ended, !is_inside(inside, sector, end));
-	}
-	return true;
+	if (!floop_inside_any(inside, sector, end))
+		return true;
+	/* What comes sees the note of this write, and goes. */
+	if (wait)
+		floop_inside_wait(inside, sector, end);
+	return wait;
 }

@@ -32,10 +32,9 @@ mtype = { NOWHERE, SHARED, OWN };	/* what the map has */
 bool mapped = true;		/* guard.state: not broken yet */
 mtype map = NOWHERE;
 byte map_place;			/* where the map has the block */
-bool moved;			/* a bit of struct floop_hole_bits */
-bool have_moved;
+bool moved;			/* struct floop_holes: moved */
 byte begun, over;		/* struct floop_holes: begun, ended */
-bool inside[IOS + 1];		/* struct floop_shared: inside */
+bool inside[IOS + 1];		/* struct floop_inside */
 bool sent[IOS + 1];		/* on its way to the disk */
 bool fill_queued = true;
 
@@ -123,8 +122,7 @@ proctype file_write() {
 	d_step {
 		begun++;
 #ifndef NO_SHARED
-		moved = true;
-		have_moved = true
+		moved = true
 #endif
 	}
 #ifndef NO_SHARED
@@ -158,18 +156,14 @@ end:	do
 	:: atomic { fill_queued -> fill_queued = false }
 		/* take_moved() */
 		if
-		:: atomic { have_moved -> have_moved = false }
-			if
-			:: moved ->
+		:: moved ->
 #ifdef OLD_SETTLED_EARLY
-				moved = false;
-				map = NOWHERE
+			moved = false;
+			map = NOWHERE
 #else
-				map = NOWHERE;
-				moved = false
+			map = NOWHERE;
+			moved = false
 #endif
-			:: else
-			fi
 		:: else
 		fi;
 		/* floop_holes_look_at_parts(): ended first */
