@@ -112,7 +112,8 @@ void floop_holes_init_image(struct floop_image *image)
 /**
  * floop_holes_start() - prepare to know the holes of a file
  * @image: the image
- * @sectors: the length of its file, in sectors; a whole number of blocks
+ * @sectors: how much of it is looked up, in sectors; a whole number of blocks.
+ *	Nothing behind that is in a map
  *
  * Without memory no hole is known.
  *

@@ -86,7 +86,8 @@ void floop_inside_change(struct floop_inside *inside,
 
 static bool is_in_slot(atomic64_t *slot, sector_t sector, sector_t end)
 {
-	u64 where = atomic64_read(slot);
+	/* What is free has been left: what was done before is seen. */
+	u64 where = atomic64_read_acquire(slot);
 	struct floop_range range;
 
 	range.sector = where >> FLOOP_INSIDE_NR << FLOOP_INSIDE_GRANULE;
@@ -145,11 +146,17 @@ bool floop_inside_any(struct floop_inside *inside, sector_t sector,
  * @sector: the first sector of the range, in the file
  * @end: the first one behind it
  *
- * Context: Process context. Sleeps as long as the disk takes, and as long as
- * I/O enters the range.
+ * Context: Process context. Sleeps as long as the disk takes.
  */
 void floop_inside_wait(struct floop_inside *inside, sector_t sector,
 		       sector_t end)
 {
-	wait_event(inside->ended, !floop_inside_any(inside, sector, end));
+	sector_t last = floop_last_part(sector, end - sector), part;
+
+	/* As floop_inside_any(). What enters a part later is none of ours. */
+	smp_mb();
+	for (part = floop_first_part(sector); part <= last; part++)
+		wait_event(inside->ended,
+			   !is_in_part(&inside->parts[part % FLOOP_PARTS],
+				       sector, end));
 }
