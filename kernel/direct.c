@@ -21,6 +21,7 @@
 #include <linux/stat.h>
 #include <linux/uio.h>
 
+#include "change.h"
 #include "compat.h"
 #include "device.h"
 #include "direct.h"
@@ -240,7 +241,7 @@ void floop_direct_give_up(struct work_struct *work)
 
 	/* Mapped I/O is direct, and freezing the queue doesn't wait for it. */
 	noio = memalloc_noio_save();
-	floop_guard_change_begin(image);
+	floop_change_begin(image);
 	memflags = floop_freeze_queue(disk->queue);
 	image->rules.refused = true;
 	image->direct = false;
@@ -248,8 +249,8 @@ void floop_direct_give_up(struct work_struct *work)
 	pr_warn_ratelimited("%s: the image's file system refuses direct I/O: buffered from now on\n",
 			    disk->disk_name);
 	floop_guard_break(image, NULL);
-	floop_guard_change_end(image, 0, (image->offset >> SECTOR_SHIFT) +
-					 get_capacity(disk));
+	floop_change_end(image, 0, (image->offset >> SECTOR_SHIFT) +
+				   get_capacity(disk));
 	memalloc_noio_restore(noio);
 
 	spin_lock_irq(&image->refused_lock);

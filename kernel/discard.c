@@ -10,6 +10,7 @@
 #include <linux/falloc.h>
 #include <linux/fs.h>
 
+#include "change.h"
 #include "device.h"
 #include "image.h"
 #include "io.h"
@@ -36,19 +37,22 @@ static int discard_range(struct floop_image *image, int mode, loff_t pos,
 static int discard_guarded(struct floop_image *image, int mode, loff_t pos,
 			   loff_t size)
 {
+	sector_t sector = pos >> SECTOR_SHIFT, nr = size >> SECTOR_SHIFT;
+	bool hole = floop_change_hole_begin(image, sector, nr);
 	int err = -EIO;
 
-	if (floop_guard_change_begin(image)) {
+	if (hole || floop_change_begin(image)) {
 		floop_window(FLOOP_WINDOW_CHANGE);
 		file_start_write(image->file);
 		err = discard_range(image, mode, pos, size);
 		file_end_write(image->file);
 	}
 	if (!err)
-		floop_spare_forget(&image->spare, pos >> SECTOR_SHIFT,
-				   (pos + size) >> SECTOR_SHIFT);
-	floop_guard_change_end(image, pos >> SECTOR_SHIFT,
-			       size >> SECTOR_SHIFT);
+		floop_spare_forget(&image->spare, sector, sector + nr);
+	if (hole)
+		floop_change_hole_end(image, sector, nr);
+	else
+		floop_change_end(image, sector, nr);
 	return err;
 }
 

@@ -35,8 +35,6 @@
 
 #define RETRY_FIRST	msecs_to_jiffies(10)
 #define RETRY_LAST	msecs_to_jiffies(1000)
-/* Changes come in bursts (fstrim): how long to wait for the next one. */
-#define PAUSE_LINGERS	msecs_to_jiffies(50)
 
 /*
  * Broken epochs end here, and others may wait for that. All images share the
@@ -180,7 +178,8 @@ static void users_gone(struct percpu_ref *users)
  * changes don't.
  *
  * Context: A worker of the image. Doesn't sleep.
- * Return: false if somebody may have the image open already.
+ * Return: false if somebody may have the image open already, or if a change of
+ * our own is in progress.
  */
 bool floop_guard_ahead_begin(struct floop_image *image, unsigned long *epoch)
 {
@@ -188,7 +187,7 @@ bool floop_guard_ahead_begin(struct floop_image *image, unsigned long *epoch)
 	bool mapped;
 
 	spin_lock_irq(&guard->lock);
-	mapped = guard->state == FLOOP_GUARD_MAPPED;
+	mapped = guard->state == FLOOP_GUARD_MAPPED && !guard->changes;
 	if (mapped)
 		guard->ahead++;
 	*epoch = guard->epoch;
@@ -453,11 +452,14 @@ static void drop_cache_later(struct floop_guard *guard)
 				       lately ? RETRY_LAST : RETRY_FIRST);
 }
 
-/*
- * Stop mapping until guard->changes is 0 again, and wait for mapped I/O, for as
- * long as the disk takes.
+/**
+ * floop_guard_pause() - stop mapping until @guard->changes is 0 again
+ * @image: the image
+ *
+ * Context: Process context. Waits for mapped I/O in flight, for as long as the
+ * disk takes.
  */
-static void end_mapped(struct floop_image *image)
+void floop_guard_pause(struct floop_image *image)
 {
 	struct floop_guard *guard = &image->guard;
 
@@ -466,79 +468,6 @@ static void end_mapped(struct floop_image *image)
 	if (guard->state == FLOOP_GUARD_MAPPED)
 		guard_enter(image, FLOOP_GUARD_PAUSED);
 	wait_event_lock_irq(guard->ended, !guard->live, guard->lock);
-	spin_unlock_irq(&guard->lock);
-}
-
-/**
- * floop_guard_change_begin() - before we change the image's block mapping
- * @image: the image
- *
- * Stops mapping until floop_guard_change_end(), which has to follow, and waits
- * for mapped I/O in flight.
- *
- * Context: Process context. Sleeps for as long as the disk takes.
- * Return: false if the file may not be changed, because the page cache has
- * pages that are older than the disk's data and can't be dropped.
- */
-bool floop_guard_change_begin(struct floop_image *image)
-{
-	struct floop_guard *guard = &image->guard;
-	bool paused;
-
-	if (!floop_rule_holds(FLOOP_RULE_CHANGES))
-		return true;
-	end_mapped(image);
-	spin_lock_irq(&guard->lock);
-	paused = guard->state == FLOOP_GUARD_PAUSED;
-	spin_unlock_irq(&guard->lock);
-	return !paused || floop_cache_drop(image);
-}
-
-/* Returns false if all is unmapped, for lack of memory to unmap a part. */
-static bool unmap(struct floop_image *image, sector_t sector, sector_t nr)
-{
-	struct floop_map *map = &image->guard.map;
-
-	if (!floop_map_remove(map, sector, nr))
-		return false;
-	if (!floop_shared_remove(image, sector, nr))
-		return true;
-	floop_map_clear(map);
-	return false;
-}
-
-/**
- * floop_guard_change_end() - after we have changed the image's block mapping
- * @image: the image
- * @sector: the first changed sector of the image's file
- * @nr: the number of changed sectors
- *
- * Context: Process context. May sleep.
- */
-void floop_guard_change_end(struct floop_image *image, sector_t sector,
-			    sector_t nr)
-{
-	struct floop_guard *guard = &image->guard;
-	sector_t block = i_blocksize(file_inode(image->file)) >> SECTOR_SHIFT;
-	sector_t end = round_up(sector + nr, block);
-
-	if (!floop_rule_holds(FLOOP_RULE_CHANGES))
-		return;
-	/* The file system moves all of a block, though it zeroes a part. */
-	sector = round_down(sector, block);
-	nr = end - sector;
-	mutex_lock(&guard->map.lock);
-	if (unmap(image, sector, nr))
-		floop_fill_discarded(image, sector, nr);
-	else
-		floop_fill_restart(image);
-	mutex_unlock(&guard->map.lock);
-
-	spin_lock_irq(&guard->lock);
-	guard->unsettled = true;
-	if (!--guard->changes && guard->state == FLOOP_GUARD_PAUSED)
-		mod_delayed_work(floop_background_wq, &guard->resume_work,
-				 PAUSE_LINGERS);
 	spin_unlock_irq(&guard->lock);
 }
 
@@ -576,7 +505,8 @@ bool floop_guard_in_epoch(struct floop_guard *guard, unsigned long epoch)
 	if (!floop_rule_holds(FLOOP_RULE_EPOCH))
 		return true;
 	spin_lock_irq(&guard->lock);
-	same = guard->state == FLOOP_GUARD_MAPPED && guard->epoch == epoch;
+	same = guard->state == FLOOP_GUARD_MAPPED && guard->epoch == epoch &&
+	       !guard->changes;
 	spin_unlock_irq(&guard->lock);
 	return same;
 }
@@ -707,7 +637,7 @@ void floop_guard_stop(struct floop_image *image)
 	if (!running)
 		return;
 
-	end_mapped(image);
+	floop_guard_pause(image);
 	cancel_delayed_work_sync(&guard->begin_work);
 	cancel_delayed_work_sync(&guard->resume_work);
 	cancel_delayed_work_sync(&guard->pages_work);

@@ -115,7 +115,8 @@ struct floop_breaker {
  * @state: changed by guard_enter() only
  * @why_not: while waiting: why the last attempt failed
  * @wanted: an epoch may begin
- * @epoch: counts changes of @state, so a value identifies one stay in a state
+ * @epoch: counts changes of @state, so a value identifies one stay in a state,
+ *	without a change of the image's blocks (change.c)
  * @live: mapped I/O may be in flight: from before @users is made live until
  *	the last reference has gone
  * @dio_held: we hold an inode_dio_begin() of the image; only while @live
@@ -191,9 +192,7 @@ void floop_guard_start(struct floop_image *image, bool wanted);
 bool floop_guard_quit(struct floop_image *image);
 void floop_guard_stop(struct floop_image *image);
 bool floop_guard_break(struct floop_image *image, struct task_struct *by);
-bool floop_guard_change_begin(struct floop_image *image);
-void floop_guard_change_end(struct floop_image *image, sector_t sector,
-			    sector_t nr);
+void floop_guard_pause(struct floop_image *image);
 bool floop_guard_is_broken(struct floop_guard *guard);
 bool floop_guard_in_epoch(struct floop_guard *guard, unsigned long epoch);
 bool floop_guard_ahead_begin(struct floop_image *image, unsigned long *epoch);

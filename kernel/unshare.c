@@ -14,8 +14,8 @@
 #include <linux/workqueue.h>
 
 #include "ask.h"
+#include "change.h"
 #include "fill.h"
-#include "guard.h"
 #include "image.h"
 #include "lease.h"
 #include "look.h"
@@ -151,7 +151,7 @@ bool floop_unshare(struct floop_image *image, struct floop_todo *todo)
 	WRITE_ONCE(fill->maybe_shared, false);
 	WRITE_ONCE(fill->unshare_at, jiffies + fill->unshare_wait);
 	WRITE_ONCE(fill->unsharing, floop_rule_holds(FLOOP_RULE_CHANGES));
-	if (floop_guard_change_begin(image) && begin_unshare(image, &took)) {
+	if (floop_change_begin(image) && begin_unshare(image, &took)) {
 		unsigned long began = jiffies;
 
 		asked = floop_look_unshare(&look, image->sync_file);
@@ -173,7 +173,7 @@ bool floop_unshare(struct floop_image *image, struct floop_todo *todo)
 	}
 	WRITE_ONCE(fill->unsharing, false);
 	/* No sector has changed; the first one stands for none. */
-	floop_guard_change_end(image, 0, 1);
+	floop_change_end(image, 0, 1);
 	return false;
 }
 

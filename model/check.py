@@ -47,6 +47,9 @@ FLAGS = "IOS=2 OPENERS=0 FLAGS=1"
 FLAGS_STOP = "IOS=1 OPENERS=1 LOOKS FLAGS=1 STOPS=1 RESTART"
 CHANGE = "IOS=1 OPENERS=1 DISCARDS=1"
 CHANGES = "IOS=1 OPENERS=0 DISCARDS=2"
+SPARSE = "SPARSE IOS=2 OPENERS=0 DISCARDS=1"
+SPARSE_OPENER = "SPARSE IOS=1 OPENERS=1 LOOKS DISCARDS=1"
+SPARSE_CHANGES = "SPARSE IOS=1 OPENERS=0 DISCARDS=2"
 CHANGE_FAILS = "IOS=0 OPENERS=1 DISCARDS=1 FAILS=1"
 FREEZE = "IOS=2 OPENERS=0 FREEZES=1"
 FREEZE_UNSEEN = "IOS=1 OPENERS=0 READERS=1 FREEZES=1"
@@ -87,6 +90,9 @@ HOLDS = {
     "change": CHANGE,
     "changes": CHANGES,
     "change-fails": CHANGE_FAILS,
+    "sparse": SPARSE,
+    "sparse-opener": SPARSE_OPENER,
+    "sparse-changes": SPARSE_CHANGES,
     "freeze": FREEZE,
     "freeze-unseen": FREEZE_UNSEEN,
     "freeze-change": FREEZE_CHANGE,
@@ -135,6 +141,8 @@ FAILS = {
     "old-chain": "IOS=2 OPENERS=1 OLD_CHAIN",
     "old-late": f"{CHANGE} LOOKS OLD_LATE",
     "old-todo": f"{STOP} OLD_TODO",
+    "old-adds": f"{SPARSE} OLD_ADDS",
+    "old-added-late": f"{SPARSE} OLD_ADDED_LATE",
     "shared-no-shared": f"{SHARED} NO_SHARED",
     "shared-old-late": f"{SHARED} OLD_COUNTED_LATE",
     "shared-old-early": f"{SHARED} OLD_FOUND_EARLY",

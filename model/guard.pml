@@ -77,7 +77,7 @@
 #define READERS 0	/* fill the page cache, the same way */
 #endif
 #ifndef DISCARDS
-#define DISCARDS 0	/* our own changes */
+#define DISCARDS 0	/* our own changes; -DSPARSE: may be of a known hole */
 #endif
 #ifndef FREEZES
 #define FREEZES 0	/* the file system is frozen, and thawed */
@@ -143,7 +143,12 @@ bool pending;			/* FL_UNLOCK_PENDING */
 byte opens;			/* i_writecount, but for ours */
 byte dio;			/* i_dio_count */
 bool inode_lock, pages_lock;	/* i_rwsem, invalidate_lock; exclusively */
+#ifdef SPARSE
+mtype block = HOLE;
+byte writing;			/* what takes known holes back */
+#else
 mtype block = WRITTEN;
+#endif
 bool cached;			/* nrpages is not 0 */
 byte older;			/* the writes that the pages are older than */
 bool freezing, frozen;
@@ -574,6 +579,10 @@ file:	skip;
 	 * blocks. On xfs it breaks layouts, but our workers' writes end no
 	 * epoch (floop_worker_serves()).
 	 */
+#ifdef SPARSE
+	/* floop_holes_write_begin() */
+	writing++;
+#endif
 	sb_start_write();
 	atomic {
 		!inode_lock;
@@ -585,6 +594,9 @@ file:	skip;
 		drop()
 	}
 	sb_end_write();
+#ifdef SPARSE
+	writing--;
+#endif
 	/* floop_fill_wrote() */
 	atomic { touch(); queue_fill() }
 #endif
@@ -636,7 +648,11 @@ end:	do
 #define drained()	(!live)
 #endif
 
+#if !defined(OLD_ADDS)
+#define in_epoch()	(state == MAPPED && same_epoch && !changes)
+#else
 #define in_epoch()	(state == MAPPED && same_epoch)
+#endif
 
 /* fill_work(), batch_commit() */
 active proctype fill_work() {
@@ -915,6 +931,7 @@ end:	do
 }
 #endif
 
+/* floop_guard_pause() */
 inline end_mapped() {
 	atomic {
 		can_lock;
@@ -1055,6 +1072,55 @@ proctype discard() {
 	bool may = true;
 
 	submit_begins();
+#ifdef SPARSE
+	/* floop_change_hole_begin(): it may be known to be one */
+	lock(map_lock);
+	atomic {
+		can_lock;
+		touch();
+		if
+		:: state == MAPPED && (block == HOLE || block == UNWRITTEN) &&
+		   !writing ->
+#ifndef OLD_ADDED_LATE
+			epoch_is_over();
+#endif
+			changes++
+		:: else -> unlock(map_lock); goto not_a_hole
+		fi
+	}
+	unlock(map_lock);
+	sb_start_write();
+	lock(inode_lock);
+	lock_pages();
+	dio == 0;
+	touch();
+	if
+	:: change(HOLE)
+	:: change(UNWRITTEN)
+	fi;
+	unlock_pages();
+	unlock(inode_lock);
+	sb_end_write();
+	/* floop_change_hole_end() */
+	atomic {
+		can_lock;
+		touch();
+		if
+		:: state != MAPPED -> unsettled = true
+		:: else
+		fi;
+		changes--;
+		if
+		:: !changes && state == PAUSED -> queue_resume()
+		:: else
+		fi
+	}
+	/* floop_fill_wrote() */
+	atomic { touch(); queue_fill() }
+	submit_ends();
+	goto elsewhere;
+not_a_hole: skip;
+#endif
 #ifndef NO_CHANGES
 	end_mapped();
 	atomic { can_lock; touch(); may = state != PAUSED }
