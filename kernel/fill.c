@@ -390,7 +390,7 @@ int floop_fill_start(struct floop_image *image)
 	fill->again = UNSURE_FIRST;
 	floop_lookup_forget(fill);
 	rcu_assign_pointer(fill->todo, todo);
-	/* As far as the chunks reach: the file may be longer when it is mapped. */
+	/* As far as the chunks: the file may be longer when it is mapped. */
 	floop_holes_start(image, (sector_t)chunks << shift);
 	return 0;
 }

@@ -20,8 +20,10 @@ joined() {
 	local kib disk=${DISKS%% *}
 	kib=$(<"/sys/class/block/${disk##*/}/queue/max_sectors_kb")
 	sed -n 's/.* floop_io_join: .* op=1 .*sectors=//p' "$tracing/trace" |
-		awk -v most=$((kib < 1024 ? 2 * kib : 2048)) '$1 > most { exit 1 }
-			{ n += $1 } END { print n + 0 }'
+		awk -v most=$((kib < 1024 ? 2 * kib : 2048)) '
+			$1 > most { exit 1 }
+			{ n += $1 }
+			END { print n + 0 }'
 }
 
 for fs in $(file_systems xfs); do

@@ -26,6 +26,9 @@ for at in 1 9 10 11; do
 		-o ${at}M "$dev" 4k
 	check "what was written there" pattern check -d -q -b 4k -s 2 \
 		-o ${at}M "$dev" 4k
+	# While the fill knows of one, it asks about all
+	sleep 2
+	wait_until 30 maps "$dev" $((12 << 20))
 done
 drop_caches
 check "the clone" pattern check -q -s 1 "$MNT/clone" 12M
