@@ -33,7 +33,7 @@
 #define LONE_SECTORS	(SZ_4K >> SECTOR_SHIFT)
 /* What the second write of a run allocates, and the most that later ones do. */
 #define RUN_SECTORS	(SZ_64K >> SECTOR_SHIFT)
-#define MOST_SECTORS	(SZ_1M >> SECTOR_SHIFT)
+#define MOST_SECTORS	(SZ_2M >> SECTOR_SHIFT)
 
 /* After that time the file system is asked again whether there is a quota. */
 #define LOOK_LASTS	HZ
