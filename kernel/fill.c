@@ -508,8 +508,8 @@ void floop_fill_restart(struct floop_image *image)
  * It may have become a hole where it was unwritten, or unwritten where it was a
  * hole.
  *
- * Context: Process context, with the map's lock held, outside of an epoch. The
- * next one looks it up.
+ * Context: Process context, with the map's lock held. The next epoch looks it
+ * up, or the fill that floop_fill_wrote() queues.
  */
 void floop_fill_discarded(struct floop_image *image, sector_t sector,
 			  sector_t nr)

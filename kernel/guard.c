@@ -12,9 +12,9 @@
  *    inode_dio_begin() stands for all mapped I/O in flight. A change of the
  *    file's blocks calls inode_dio_wait() first, and so waits until
  *    users_gone() has seen the last reference go. Nobody else waits.
- *  - We change the file's blocks ourselves. The epoch is paused and mapped I/O
- *    drained before the file system is called, and the range is removed from
- *    the map before the epoch resumes.
+ *  - We change the file's blocks ourselves (change.c). The epoch is paused and
+ *    mapped I/O drained before the file system is called, and the range is
+ *    removed from the map before the epoch resumes; unless it is a known hole.
  */
 #include <linux/blkdev.h>
 #include <linux/fs.h>

@@ -23,7 +23,7 @@
  * as a huge page, so the bytes need a bound of their own.
  */
 #define MAX_VECS	256U
-#define MAX_BYTES	((u32)SZ_1M)
+#define MAX_BYTES	SZ_1M
 
 /**
  * struct merged - a write that others were merged into
@@ -42,19 +42,6 @@ static bool may_merge(struct floop_io *io)
 	return bio_op(io->bio) == REQ_OP_WRITE &&
 	       !(io->bio->bi_opf & (REQ_FUA | REQ_PREFLUSH)) &&
 	       !(io->flags & FLOOP_IO_NOMERGE) && !io->done;
-}
-
-/* A direct write that the disk has to split can't be tried without waiting. */
-static u32 most_bytes(struct floop_image *image)
-{
-	struct block_device *disk = floop_image_disk(image);
-	struct request_queue *queue = disk ? bdev_get_queue(disk) : NULL;
-
-	/* A driver that takes bios and has set no bound has none (brd). */
-	if (!disk || (disk->bd_disk->fops->submit_bio &&
-		      queue_max_sectors(queue) == BLK_SAFE_MAX_SECTORS))
-		return MAX_BYTES;
-	return min(MAX_BYTES, queue_max_bytes(queue));
 }
 
 static bool follows(struct bio *bio, struct bio *next)
@@ -174,7 +161,6 @@ struct floop_io *floop_merge(struct floop_io *io, struct llist_node **next)
 	struct floop_io *last = io, *merged_io;
 	struct floop_image *image = io->image;
 	struct llist_node *node;
-	u32 most = most_bytes(image);
 	struct bio_vec end;
 	unsigned int plain = io->flags & FLOOP_IO_PLAIN;
 	struct merged *merged;
@@ -192,7 +178,7 @@ struct floop_io *floop_merge(struct floop_io *io, struct llist_node **next)
 		if (!may_merge(other) || !follows(last->bio, other->bio))
 			break;
 		bytes += other->bio->bi_iter.bi_size;
-		if (bytes > most)
+		if (bytes > MAX_BYTES)
 			break;
 		if (last == io)
 			nr = count_vecs(io->bio, &end);
