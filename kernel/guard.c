@@ -495,7 +495,7 @@ bool floop_guard_is_broken(struct floop_guard *guard)
  *
  * Context: Any but interrupts. The answer is safe to act on until the map's
  * lock is released: the map is cleared under that lock before another epoch
- * begins.
+ * begins, and the change of a hole begins under it.
  * Return: true if blocks that have been looked up since may go into the map.
  */
 bool floop_guard_in_epoch(struct floop_guard *guard, unsigned long epoch)

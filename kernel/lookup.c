@@ -621,11 +621,16 @@ static bool look_up(struct floop_batch *batch, struct floop_todo *todo,
 {
 	struct floop_image *image = batch->image;
 	struct floop_guard *guard = &image->guard;
-	sector_t end;
+	sector_t begin, end;
 
 	while (floop_map_gap(&guard->map, &sector, limit, &end)) {
-		if (look_up_gap(batch, todo, &sector, end))
-			continue;
+		begin = sector;
+		if (look_up_gap(batch, todo, &sector, end)) {
+			if (floop_guard_in_epoch(guard, batch->epoch))
+				continue;
+			/* It ended on the way: not all was noted. */
+			sector = begin;
+		}
 		if (batch->look.left)
 			return false;
 		end_chunks(batch, todo, sector);
