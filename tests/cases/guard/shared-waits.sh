@@ -53,10 +53,10 @@ write_behind() {
 	} &
 	writer=$!
 	sleep 2
-	kill -0 $held || fail "nothing was held up"
+	kill -0 "$held" || fail "nothing was held up"
 	[ ! -e "$WORK/written" ] || fail "the write did not wait"
 	window 0
-	wait $held || fail "what was held up failed"
+	wait "$held" || fail "what was held up failed"
 	wait $writer || fail "the write failed"
 	check "what was written" pattern check -d -q -b "$2" -s 3 -o "$1" \
 		"$dev" "$2"
