@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # shows: The discard of a known hole doesn't end an epoch: it doesn't wait for
 #   mapped I/O that is on its way elsewhere. A block that is written while the
-#   discard is in progress isn't mapped before it has ended, but then. What is mapped then is where the file has
-#   it: nothing is written to what others have.
+#   discard is in progress isn't mapped before it has ended, but then. What is
+#   mapped then is where the file has it: nothing is written to what others
+#   have.
 # modes: side-by-side
 # machines: stable-side-by-side
 # module: debug
