@@ -90,9 +90,9 @@ for fs in $(file_systems xfs); do
 		rm "$MNT/clone" "$MNT/twin"
 	fi
 
-	# Of 2,048 pieces: looked up in two goes
+	# Of 2,048 pieces: looked up in two goes, of 12 s each
 	pattern write -q -b 4k -k 8k "$MNT/large" 16M
-	window 8000 FILL
+	window 12000 FILL
 	dev=$(attach "$MNT/large")
 	wait_until 20 in_window FILL
 	(loopdev detach "$dev" && touch "$WORK/detached") &
