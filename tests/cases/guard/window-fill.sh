@@ -101,6 +101,19 @@ for fs in $(file_systems xfs); do
 	window 0
 	rm "$WORK/detached"
 	echo "ok: $fs: detached while it was filled"
+
+	# A detach leaves the fill behind; mapping off waits for it to stop
+	window 12000 FILL
+	dev=$(attach "$MNT/large")
+	wait_until 20 in_window FILL
+	(echo 0 >"/sys/block/${dev#/dev/}/loop/mapping" &&
+		touch "$WORK/off") &
+	wait_until 20 test -e "$WORK/off"
+	wait $!
+	window 0
+	rm "$WORK/off"
+	echo "ok: $fs: mapping off while it was filled"
+	detach "$dev"
 	rm "$MNT/large"
 	end_fs
 done
