@@ -408,10 +408,8 @@ sector_t floop_holes_begin(struct floop_image *image, sector_t sector,
 sector_t floop_holes_unmoved(struct floop_image *image, sector_t sector,
 			     sector_t nr)
 {
-	sector_t end = sector + nr;
+	sector_t end = reach(image, sector, sector + nr, false);
 
-	if (READ_ONCE(image->holes.moved))
-		end = reach(image, sector, end, false);
 	/* Pairs with smp_wmb() in floop_holes_settle(). */
 	smp_rmb();
 	return end - sector;

@@ -118,45 +118,33 @@ static bool is_in_part(struct floop_inside_part *part, sector_t sector,
 }
 
 /**
- * floop_inside_any() - is I/O in flight in a range?
+ * floop_inside_is_quiet() - is no I/O in flight in a range?
  * @inside: of the file
  * @sector: the first sector of the range, in the file
  * @end: the first one behind it
+ * @wait: wait for what there is
  *
- * Context: Any.
- * Return: true if some may be. If it is false, whoever enters the range from
- * now on sees what the caller did before.
+ * Context: Any; with @wait process context, and sleeps as long as the disk
+ * takes.
+ * Return: false if some may be, never with @wait. If it is true, whoever enters
+ * the range from now on sees what the caller did before.
  */
-bool floop_inside_any(struct floop_inside *inside, sector_t sector,
-		      sector_t end)
+bool floop_inside_is_quiet(struct floop_inside *inside, sector_t sector,
+			   sector_t end, bool wait)
 {
-	sector_t last = floop_last_part(sector, end - sector), part;
+	sector_t last = floop_last_part(sector, end - sector), nr;
 
 	/* Pairs with floop_inside_enter(). */
 	smp_mb();
-	for (part = floop_first_part(sector); part <= last; part++)
-		if (is_in_part(&inside->parts[part % FLOOP_PARTS], sector, end))
-			return true;
-	return false;
-}
+	for (nr = floop_first_part(sector); nr <= last; nr++) {
+		struct floop_inside_part *part =
+			&inside->parts[nr % FLOOP_PARTS];
 
-/**
- * floop_inside_wait() - wait until no I/O is in flight in a range
- * @inside: of the file
- * @sector: the first sector of the range, in the file
- * @end: the first one behind it
- *
- * Context: Process context. Sleeps as long as the disk takes.
- */
-void floop_inside_wait(struct floop_inside *inside, sector_t sector,
-		       sector_t end)
-{
-	sector_t last = floop_last_part(sector, end - sector), part;
-
-	/* As floop_inside_any(). What enters a part later is none of ours. */
-	smp_mb();
-	for (part = floop_first_part(sector); part <= last; part++)
-		wait_event(inside->ended,
-			   !is_in_part(&inside->parts[part % FLOOP_PARTS],
-				       sector, end));
+		if (!is_in_part(part, sector, end))
+			continue;
+		if (!wait)
+			return false;
+		wait_event(inside->ended, !is_in_part(part, sector, end));
+	}
+	return true;
 }

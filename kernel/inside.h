@@ -60,10 +60,8 @@ void floop_inside_leave_list(struct floop_inside_part *part,
 void floop_inside_change(struct floop_inside *inside,
 			 struct floop_inside_io *io, sector_t sector,
 			 sector_t end);
-bool floop_inside_any(struct floop_inside *inside, sector_t sector,
-		      sector_t end);
-void floop_inside_wait(struct floop_inside *inside, sector_t sector,
-		       sector_t end);
+bool floop_inside_is_quiet(struct floop_inside *inside, sector_t sector,
+			   sector_t end, bool wait);
 
 /* Both in granules of 4 KiB, as far as they reach: where, and how many. */
 #define FLOOP_INSIDE_GRANULE	3U	/* of sectors */

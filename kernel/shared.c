@@ -227,7 +227,8 @@ void floop_shared_widen(struct floop_image *image, struct floop_inside_io *io)
  */
 bool floop_shared_in_flight(struct floop_image *image)
 {
-	return floop_inside_any(&image->shared.inside, 0, FLOOP_NOWHERE);
+	return !floop_inside_is_quiet(&image->shared.inside, 0, FLOOP_NOWHERE,
+				      false);
 }
 
 /**
@@ -241,7 +242,6 @@ bool floop_shared_in_flight(struct floop_image *image)
 bool floop_shared_write_begin(struct floop_io *io, bool wait)
 {
 	struct floop_image *image = io->image;
-	struct floop_inside *inside = &image->shared.inside;
 	/* A write of a part of a block moves all of it. */
 	sector_t block = i_blocksize(file_inode(image->file)) >> SECTOR_SHIFT;
 	sector_t sector = (image->offset >> SECTOR_SHIFT) +
@@ -253,10 +253,6 @@ bool floop_shared_write_begin(struct floop_io *io, bool wait)
 	    !floop_rule_holds(FLOOP_RULE_SHARED))
 		return true;
 	sector = round_down(sector, block);
-	if (!floop_inside_any(inside, sector, end))
-		return true;
 	/* What comes sees the note of this write, and goes. */
-	if (wait)
-		floop_inside_wait(inside, sector, end);
-	return wait;
+	return floop_inside_is_quiet(&image->shared.inside, sector, end, wait);
 }
