@@ -20,11 +20,6 @@ for fs in ext4 xfs; do
 	open_uncounted "$MNT/image"
 	dev=$(attach "$MNT/image")
 	wait_mapped "$dev" 8
-	# The first I/O through the file system has the device's own workqueue
-	# allocated; it runs on the one that all devices share itself
-	check "$fs: a write to a hole" \
-		pattern write -d -n -q -b 64k -s 3 -o 48M "$dev" 64k
-	sleep 1
 	udev_settle
 	mapped=$(ios "$dev" mapped)
 	dmsetup suspend --noflush --nolockfs below
