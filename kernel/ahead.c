@@ -3,246 +3,26 @@
  * Allocate ahead. A write to a hole becomes the write of a chunk: the data, and
  * zeroes around it. It is one call to the file system, and the chunk is mapped
  * as soon as it is written, so the next writes there are mapped.
- *
- * Zeroes may only be written where nobody else writes:
- *
- *  - The chunk covers a hole, as the file system reports it, and nothing else.
- *  - No other write of ours there is in flight: each is in a list. What comes
- *    later is parked until the chunk has ended. A discard leaves zeroes behind,
- *    as a chunk does. ext4 and xfs do one after the other: ->fallocate() waits
- *    for direct I/O (inode_dio_wait()).
- *  - Nobody else has the image open to write: a chunk begins in an epoch, and
- *    holds up whoever opens the image to write until it has ended
- *    (floop_guard_ahead_begin()).
- *
- * An opener may hold what others wait for: truncate(2) keeps the file system
- * from being frozen. So on the way to its end a chunk waits for the inode's
- * lock and the disk only: it has freeze protection before it is written, and
- * ends where its I/O ends. If that is early, the write is done again by itself.
- *
- * The chunk is mapped before an fsync has made it durable, so a mapped write
- * may be found only after an fsync. A flush after the chunk is an fsync anyway
- * (FLOOP_UNSYNCED), and a write with REQ_FUA takes the file path until then
- * (is_durable_there() in remap.c). Whose block it is after a crash makes no
- * difference: the file system itself has written our data to it, before the
- * allocation was durable.
+ * Which writes those are is decided here; the chunk itself is in chunk.c.
  */
-#include <linux/bio.h>
 #include <linux/blkdev.h>
 #include <linux/fs.h>
-#include <linux/gfp.h>
-#include <linux/sched/mm.h>
-#include <linux/sizes.h>
-#include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/sysfs.h>
 #include <linux/uio.h>
 
 #include "ahead.h"
 #include "ask.h"
+#include "chunk.h"
 #include "device.h"
-#include "fill.h"
 #include "fs.h"
 #include "guard.h"
-#include "hole.h"
 #include "image.h"
 #include "io.h"
-#include "lane.h"
 #include "rules.h"
 #include "runs.h"
-#include "spare.h"
-
-/* Zeroes to write from, if there is memory; else a page of the kernel's. */
-#define ZEROES_ORDER	get_order(SZ_64K)
-
-/**
- * struct chunk - a write with zeroes around it
- * @bio: stands for all of it
- * @part: the write
- * @range: what the chunk covers, where nobody else may write
- * @parked: I/O that waits for the chunk
- * @epoch: in which the chunk has begun
- * @vecs: zeroes, data, zeroes
- */
-struct chunk {
-	struct bio bio;
-	struct floop_io *part;
-	struct floop_range range;
-	struct llist_node *parked;
-	unsigned long epoch;
-	struct bio_vec vecs[];
-};
 
 unsigned int floop_allocate_default = FLOOP_ALLOCATE_AUTO;
-static struct page *zeroes;
-static unsigned int zeroes_bytes = PAGE_SIZE;
-
-static sector_t first_sector(struct floop_io *io)
-{
-	return floop_rw_pos(io) >> SECTOR_SHIFT;
-}
-
-static sector_t end_sector(struct floop_io *io)
-{
-	return (io->image->offset >> SECTOR_SHIFT) + bio_end_sector(io->bio);
-}
-
-/**
- * floop_ahead_enter() - a write is about to begin
- * @io: the I/O; gone if it has to wait for a chunk
- *
- * Context: A worker of the image. Doesn't sleep.
- * Return: true: call floop_ahead_leave() when it has ended; false: it is served
- * again after the chunk.
- */
-bool floop_ahead_enter(struct floop_io *io)
-{
-	struct floop_ahead *ahead = &io->image->ahead;
-	struct chunk *chunk;
-
-	if (io->flags & FLOOP_IO_AHEAD)
-		return true;
-	floop_spare_forget(&io->image->spare, first_sector(io), end_sector(io));
-	if (ahead->allocate == FLOOP_ALLOCATE_OFF)
-		return true;
-	io->range.sector = first_sector(io);
-	io->range.end = end_sector(io);
-	spin_lock_irq(&ahead->lock);
-	list_for_each_entry(chunk, &ahead->chunks, range.node) {
-		if (!floop_range_overlaps(&chunk->range, io->range.sector,
-					  io->range.end))
-			continue;
-		io->node.next = chunk->parked;
-		chunk->parked = &io->node;
-		WRITE_ONCE(ahead->waited, ahead->waited + 1);
-		spin_unlock_irq(&ahead->lock);
-		return false;
-	}
-	list_add(&io->range.node, &ahead->ranges);
-	io->flags |= FLOOP_IO_ENTERED;
-	spin_unlock_irq(&ahead->lock);
-	return true;
-}
-
-/**
- * floop_ahead_leave() - undo floop_ahead_enter()
- * @io: the I/O, or the rest of one
- *
- * Context: Any, interrupts included.
- */
-void floop_ahead_leave(struct floop_io *io)
-{
-	struct floop_ahead *ahead = &io->image->ahead;
-	unsigned long flags;
-
-	if (!(io->flags & FLOOP_IO_ENTERED))
-		return;
-	spin_lock_irqsave(&ahead->lock, flags);
-	list_del(&io->range.node);
-	io->flags &= ~FLOOP_IO_ENTERED;
-	spin_unlock_irqrestore(&ahead->lock, flags);
-}
-
-/*
- * Take the range of a chunk away from all other I/O. It ends where others are
- * writing. Returns false if they write where the data goes, from @sector to
- * @end.
- */
-static bool take_range(struct floop_ahead *ahead, struct floop_range *range,
-		       sector_t sector, sector_t end)
-{
-	struct list_head *lists[] = { &ahead->ranges, &ahead->chunks };
-	struct floop_range *other;
-	bool taken = false;
-	int i;
-
-	spin_lock_irq(&ahead->lock);
-	for (i = 0; i < ARRAY_SIZE(lists); i++) {
-		list_for_each_entry(other, lists[i], node) {
-			if (floop_range_overlaps(other, sector, end))
-				goto unlock;
-			/* Before it no hole is known where others write. */
-			if (other->sector >= end)
-				range->end = min(range->end, other->sector);
-		}
-	}
-	list_add(&range->node, &ahead->chunks);
-	taken = true;
-unlock:
-	spin_unlock_irq(&ahead->lock);
-	return taken;
-}
-
-/* Let I/O go on that waits for the chunk. */
-static void untake_range(struct floop_ahead *ahead, struct chunk *chunk)
-{
-	struct llist_node *parked;
-	unsigned long flags;
-
-	spin_lock_irqsave(&ahead->lock, flags);
-	list_del(&chunk->range.node);
-	parked = chunk->parked;
-	spin_unlock_irqrestore(&ahead->lock, flags);
-	while (parked) {
-		struct floop_io *io = llist_entry(parked, struct floop_io,
-						  node);
-
-		parked = parked->next;
-		floop_worker_requeue(io);
-	}
-}
-
-static sector_t block_sectors(struct floop_image *image)
-{
-	return i_blocksize(file_inode(image->file)) >> SECTOR_SHIFT;
-}
-
-/* Is the block at @sector in a hole? SEEK_HOLE says so at once. */
-static bool is_hole(struct floop_image *image, sector_t sector)
-{
-	loff_t pos = (loff_t)sector << SECTOR_SHIFT;
-
-	return vfs_llseek(image->file, pos, SEEK_HOLE) == pos;
-}
-
-/*
- * Begin a range where a hole is known to begin, and end it where data begins.
- * Returns false if there is some from @sector to @end, the blocks of a write:
- * then it goes to other blocks than those of a hole. To SEEK_DATA, what is
- * allocated and not written is a hole as well. It goes through all of that up
- * to the next data, so it isn't asked where a hole is known. Of the write's own
- * blocks that isn't known (floop_holes_write_begin()). If it has @whole blocks,
- * it makes no difference; else the first and the last one have to be holes.
- *
- * Data must not be in the page cache only. iomap looks for written blocks
- * first, and then for pages: what is written back and dropped in between is a
- * hole to it. Pages that come later have no data for this range, which is ours.
- */
-static bool find_hole(struct floop_image *image, struct floop_range *range,
-		      sector_t sector, sector_t end, bool whole)
-{
-	sector_t last = end - block_sectors(image);
-	loff_t data;
-
-	if (READ_ONCE(image->file->f_mapping->nrpages))
-		return false;
-	/* Before the file system looks. */
-	smp_rmb();
-	if (!whole && !(is_hole(image, sector) &&
-			(last == sector || is_hole(image, last))))
-		return false;
-	range->sector = floop_holes_begin(image, range->sector, sector);
-	if (floop_holes_end(image, end, range->end) == range->end)
-		return true;
-	data = vfs_llseek(image->file, (loff_t)sector << SECTOR_SHIFT,
-			  SEEK_DATA);
-	if (data == -ENXIO)
-		return true;
-	if (data < 0 || data >> SECTOR_SHIFT < end)
-		return false;
-	range->end = min_t(sector_t, range->end, data >> SECTOR_SHIFT);
-	return true;
-}
 
 /*
  * May a write be part of a chunk? There are chunks in an epoch only, which
@@ -295,8 +75,7 @@ static bool has_part_of_data(struct floop_io *io)
 }
 
 /* The chunk for a write: whole units, within the device and the file. */
-static void plan(struct floop_io *io, unsigned int unit,
-		 struct floop_range *range)
+static void plan(struct floop_io *io, sector_t unit, struct floop_range *range)
 {
 	struct floop_image *image = io->image;
 	sector_t low = image->offset >> SECTOR_SHIFT;
@@ -304,218 +83,8 @@ static void plan(struct floop_io *io, unsigned int unit,
 			      i_size_read(file_inode(image->file)) >>
 			      SECTOR_SHIFT);
 
-	range->sector = max(round_down(first_sector(io), (sector_t)unit), low);
-	range->end = min(round_up(end_sector(io), (sector_t)unit), high);
-}
-
-/* A part of a block would wait for all direct I/O in flight. */
-static void to_blocks(struct floop_image *image, struct floop_range *range)
-{
-	sector_t block = block_sectors(image);
-
-	range->sector = round_up(range->sector, block);
-	range->end = round_down(range->end, block);
-}
-
-static unsigned int count_zeroes(sector_t nr)
-{
-	return DIV_ROUND_UP_ULL((u64)nr << SECTOR_SHIFT, zeroes_bytes);
-}
-
-static void add_zeroes(struct bio *bio, sector_t nr)
-{
-	u64 bytes = (u64)nr << SECTOR_SHIFT;
-
-	while (bytes) {
-		unsigned int len = min_t(u64, bytes, zeroes_bytes);
-
-		bvec_set_page(&bio->bi_io_vec[bio->bi_vcnt++], zeroes, len, 0);
-		bio->bi_iter.bi_size += len;
-		bytes -= len;
-	}
-}
-
-static unsigned int count_data(struct bio *data)
-{
-	struct bvec_iter iter;
-	struct bio_vec vec;
-	unsigned int nr = 0;
-
-	bio_for_each_bvec(vec, data, iter)
-		nr++;
-	return nr;
-}
-
-static void add_data(struct bio *bio, struct bio *data)
-{
-	struct bvec_iter iter;
-	struct bio_vec vec;
-
-	bio_for_each_bvec(vec, data, iter)
-		bio->bi_io_vec[bio->bi_vcnt++] = vec;
-	bio->bi_iter.bi_size += data->bi_iter.bi_size;
-}
-
-static struct chunk *next_written(struct floop_ahead *ahead)
-{
-	struct chunk *chunk;
-
-	spin_lock_irq(&ahead->lock);
-	chunk = list_first_entry_or_null(&ahead->written, struct chunk,
-					 range.node);
-	if (chunk)
-		list_del(&chunk->range.node);
-	spin_unlock_irq(&ahead->lock);
-	return chunk;
-}
-
-/* Map the chunks that are written. */
-static void map_work(struct floop_ask *ask)
-{
-	struct floop_ahead *ahead = &ask->image->ahead;
-	unsigned int memflags = memalloc_noio_save();
-	struct chunk *chunk;
-	int err = 0;
-
-	while (err != -ECANCELED && (chunk = next_written(ahead))) {
-		floop_window(FLOOP_WINDOW_CHUNK);
-		err = floop_fill_now(ask, chunk->range.sector,
-				     chunk->range.end - chunk->range.sector,
-				     chunk->epoch);
-		/* It may never say: shared blocks on xfs. */
-		if (err == -ENODATA)
-			WRITE_ONCE(ahead->useless, chunk->epoch);
-		kfree(chunk);
-		cond_resched();
-	}
-	memalloc_noio_restore(memflags);
-}
-
-/*
- * A chunk has ended: what waits for it goes on. It isn't needed to be mapped
- * for that, so nothing here waits.
- */
-static void chunk_end_io(struct bio *bio)
-{
-	struct chunk *chunk = container_of(bio, struct chunk, bio);
-	bool done = bio->bi_status == BLK_STS_OK;
-	struct floop_io *part = chunk->part;
-	struct floop_image *image = part->image;
-	struct floop_ahead *ahead = &image->ahead;
-	unsigned long flags;
-
-	bio_uninit(bio);
-	if (!done)
-		floop_spare_forget(&image->spare, chunk->range.sector,
-				   chunk->range.end);
-	floop_guard_ahead_end(image);
-	untake_range(ahead, chunk);
-	if (done) {
-		spin_lock_irqsave(&ahead->lock, flags);
-		list_add_tail(&chunk->range.node, &ahead->written);
-		spin_unlock_irqrestore(&ahead->lock, flags);
-		floop_ask_queue(ahead->ask, 0);
-		/* It holds the image. */
-		floop_io_end(part, BLK_STS_OK, NULL);
-	} else {
-		kfree(chunk);
-		floop_runs_no_room(image);
-		part->flags |= FLOOP_IO_NOMERGE | FLOOP_IO_PLAIN;
-		floop_worker_requeue(part);
-	}
-}
-
-static void fill_bio(struct chunk *chunk, struct floop_io *io,
-		     unsigned int vecs)
-{
-	struct bio *bio = &chunk->bio, *data = io->bio;
-	sector_t before = first_sector(io) - chunk->range.sector;
-	sector_t behind = chunk->range.end - end_sector(io);
-
-	bio_init(bio, data->bi_bdev, chunk->vecs, vecs, data->bi_opf);
-	bio_clone_blkg_association(bio, data);
-	bio->bi_ioprio = data->bi_ioprio;
-	bio->bi_iter.bi_sector = data->bi_iter.bi_sector - before;
-	bio->bi_end_io = chunk_end_io;
-	add_zeroes(bio, before);
-	add_data(bio, data);
-	add_zeroes(bio, behind);
-	io->image->ahead.bytes += (before + behind) << SECTOR_SHIFT;
-	/* Somebody else may have freed what was spare there. */
-	floop_spare_forget(&io->image->spare, first_sector(io), end_sector(io));
-	floop_spare_add(&io->image->spare, chunk->range.sector,
-			first_sector(io));
-	floop_spare_add(&io->image->spare, end_sector(io), chunk->range.end);
-}
-
-/*
- * Make a chunk of a write, and take its range, which may get shorter. Returns
- * the I/O for it, or NULL.
- */
-static struct floop_io *make_chunk(struct floop_io *io,
-				   struct floop_range *range)
-{
-	struct floop_image *image = io->image;
-	unsigned int vecs = count_data(io->bio) +
-			    count_zeroes(first_sector(io) - range->sector) +
-			    count_zeroes(range->end - end_sector(io));
-	/* Of blocks that have a part of the data, all is written. */
-	sector_t sector = round_down(first_sector(io), block_sectors(image));
-	sector_t end = round_up(end_sector(io), block_sectors(image));
-	bool whole = end - sector == bio_sectors(io->bio);
-	struct floop_io *chunk_io;
-	struct chunk *chunk;
-
-	chunk = kmalloc(struct_size(chunk, vecs, vecs),
-			GFP_NOWAIT | __GFP_NOWARN);
-	if (!chunk)
-		return NULL;
-	chunk_io = mempool_alloc(&image->ios, GFP_NOWAIT | __GFP_NOWARN);
-	if (!chunk_io)
-		goto free;
-	chunk->part = io;
-	chunk->parked = NULL;
-	chunk->range = *range;
-	if (!take_range(&image->ahead, &chunk->range, sector, end))
-		goto free_io;
-	if (!floop_guard_ahead_begin(image, &chunk->epoch))
-		goto untake;
-	/* Nobody else writes there from here on. */
-	*range = chunk->range;
-	to_blocks(image, range);
-	/* The device or the file may begin or end inside of a block. */
-	if (range->sector > sector || range->end < end ||
-	    chunk->epoch == READ_ONCE(image->ahead.useless) ||
-	    !find_hole(image, range, sector, end, whole) ||
-	    range->end - range->sector <= bio_sectors(io->bio))
-		goto guard;
-	/*
-	 * It reads as a hole, but is none for the next chunk: what is mapped of
-	 * this one by then may have been written to.
-	 */
-	floop_holes_remove(image, range->sector, range->end - range->sector);
-	spin_lock_irq(&image->ahead.lock);
-	chunk->range.sector = range->sector;
-	chunk->range.end = range->end;
-	spin_unlock_irq(&image->ahead.lock);
-	fill_bio(chunk, io, vecs);
-	*chunk_io = (struct floop_io) {
-		.bio = &chunk->bio,
-		.image = image,
-		.flags = FLOOP_IO_NOMERGE | FLOOP_IO_MERGED | FLOOP_IO_AHEAD,
-	};
-	percpu_ref_get(&image->dev->disk->queue->q_usage_counter);
-	return chunk_io;
-
-guard:
-	floop_guard_ahead_end(image);
-untake:
-	untake_range(&image->ahead, chunk);
-free_io:
-	mempool_free(chunk_io, &image->ios);
-free:
-	kfree(chunk);
-	return NULL;
+	range->sector = max(round_down(floop_rw_sector(io), unit), low);
+	range->end = min(round_up(floop_rw_sector_end(io), unit), high);
 }
 
 /**
@@ -527,38 +96,35 @@ free:
  */
 struct floop_io *floop_ahead(struct floop_io *io)
 {
-	struct floop_ahead *ahead = &io->image->ahead;
+	sector_t sector = floop_rw_sector(io), end = floop_rw_sector_end(io);
+	unsigned int unit, block, nr = bio_sectors(io->bio);
+	struct floop_image *image = io->image;
+	struct floop_ahead *ahead = &image->ahead;
 	struct floop_io *chunk_io = NULL;
 	struct floop_range range;
-	unsigned int unit;
 
 	if (ahead->allocate == FLOOP_ALLOCATE_OFF || !may_be_part(io))
 		return io;
 	/* It wouldn't be mapped. */
-	if (READ_ONCE(io->image->fill.full) ||
-	    READ_ONCE(ahead->useless) == READ_ONCE(io->image->guard.epoch))
+	if (READ_ONCE(image->fill.full) ||
+	    READ_ONCE(ahead->useless) == READ_ONCE(image->guard.epoch))
 		return io;
 	/* Not in the map yet: no hole, and no sign of one. */
-	if (first_sector(io) >= ahead->last &&
-	    end_sector(io) <= ahead->last_end)
+	if (sector >= ahead->last && end <= ahead->last_end)
 		return io;
-	unit = floop_runs_unit(io->image, first_sector(io),
-			       bio_sectors(io->bio));
-	if (unit <= bio_sectors(io->bio))
-		unit = 0;
-	unit = max_t(unsigned int, unit, block_sectors(io->image));
+	block = i_blocksize(file_inode(image->file)) >> SECTOR_SHIFT;
+	unit = floop_runs_unit(image, sector, nr);
+	unit = unit > nr ? max(unit, block) : block;
 	plan(io, unit, &range);
-	if (range.end - range.sector > bio_sectors(io->bio) &&
-	    !has_part_of_data(io) && floop_runs_have_room(io->image))
-		chunk_io = make_chunk(io, &range);
+	if (range.end - range.sector > nr && !has_part_of_data(io) &&
+	    floop_runs_have_room(image))
+		chunk_io = floop_chunk_make(io, &range);
 	if (chunk_io) {
-		floop_runs_note(io->image, range.end, bio_sectors(io->bio),
-				range.end - end_sector(io), unit);
+		floop_runs_note(image, range.end, nr, range.end - end, unit);
 		ahead->last = range.sector;
 		ahead->last_end = range.end;
 	} else {
-		floop_runs_note(io->image, end_sector(io),
-				bio_sectors(io->bio), 0, 0);
+		floop_runs_note(image, end, nr, 0, 0);
 	}
 	return chunk_io ?: io;
 }
@@ -656,7 +222,7 @@ int floop_ahead_init_image(struct floop_image *image)
 	ahead->useless = -1UL;
 	floop_runs_init(&ahead->runs);
 	if (is_of_use(image)) {
-		ahead->ask = floop_ask_alloc(image, map_work);
+		ahead->ask = floop_ask_alloc(image, floop_chunk_map);
 		if (!ahead->ask)
 			return -ENOMEM;
 	}
@@ -684,37 +250,9 @@ bool floop_ahead_quit(struct floop_image *image)
 void floop_ahead_exit_image(struct floop_image *image)
 {
 	struct floop_ahead *ahead = &image->ahead;
-	struct chunk *chunk;
 
 	if (ahead->ask)
 		floop_ask_stop(ahead->ask);
-	while ((chunk = next_written(ahead)))
-		kfree(chunk);
+	floop_chunk_forget(ahead);
 	floop_runs_exit(&ahead->runs);
-}
-
-/**
- * floop_ahead_init() - set up the zeroes that all images share
- *
- * Context: Process context. May sleep.
- */
-void floop_ahead_init(void)
-{
-	zeroes = alloc_pages(GFP_KERNEL | __GFP_ZERO | __GFP_COMP |
-			     __GFP_NOWARN, ZEROES_ORDER);
-	if (zeroes)
-		zeroes_bytes = PAGE_SIZE << ZEROES_ORDER;
-	else
-		zeroes = ZERO_PAGE(0);
-}
-
-/**
- * floop_ahead_exit() - undo floop_ahead_init()
- *
- * Context: Process context. May sleep.
- */
-void floop_ahead_exit(void)
-{
-	if (zeroes != ZERO_PAGE(0))
-		__free_pages(zeroes, ZEROES_ORDER);
 }

@@ -63,8 +63,6 @@ struct floop_ahead {
 
 extern unsigned int floop_allocate_default;
 
-void floop_ahead_init(void);
-void floop_ahead_exit(void);
 int floop_ahead_init_image(struct floop_image *image);
 bool floop_ahead_quit(struct floop_image *image);
 void floop_ahead_exit_image(struct floop_image *image);
@@ -72,7 +70,5 @@ int floop_ahead_parse(const char *word, unsigned int *allocate);
 int floop_ahead_describe(unsigned int allocate, char *buf);
 void floop_ahead_set(struct floop_image *image, unsigned int allocate);
 struct floop_io *floop_ahead(struct floop_io *io);
-bool floop_ahead_enter(struct floop_io *io);
-void floop_ahead_leave(struct floop_io *io);
 
 #endif /* FLOOP_AHEAD_H */

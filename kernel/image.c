@@ -214,7 +214,7 @@ sector_t floop_image_sectors(struct file *file, loff_t offset,
  * floop_image_make_durable() - fsync an image for the guard
  * @image: an image with files of our own
  *
- * Chunks that are mapped by now are durable then (ahead.c).
+ * Chunks that are mapped by now are durable then (chunk.c).
  *
  * Context: Process context. Sleeps.
  * Return: 0 or an errno; the device's next flush fails with the same.

@@ -155,6 +155,8 @@ enum floop_rw_result floop_rw(struct floop_io *io, bool wait,
 void floop_rw_end(struct floop_io *io, long result, struct bio_list *batch);
 void floop_rw_iter(struct floop_io *io, struct iov_iter *iter);
 loff_t floop_rw_pos(struct floop_io *io);
+sector_t floop_rw_sector(struct floop_io *io);
+sector_t floop_rw_sector_end(struct floop_io *io);
 
 /* bounce.c: direct I/O for memory that isn't aligned for it */
 void floop_bounce(struct floop_io *io);

@@ -11,6 +11,7 @@
 #include <linux/sysfs.h>
 
 #include "ahead.h"
+#include "chunk.h"
 #include "control.h"
 #include "device.h"
 #include "direct.h"
@@ -242,7 +243,7 @@ static int __init floop_init(void)
 	err = floop_remap_init();
 	if (err)
 		goto err_lane;
-	floop_ahead_init();
+	floop_chunk_init();
 	err = floop_guard_init();
 	if (err)
 		goto err_remap;
@@ -271,7 +272,7 @@ err_helper:
 err_guard:
 	floop_guard_exit();
 err_remap:
-	floop_ahead_exit();
+	floop_chunk_exit();
 	floop_remap_exit();
 err_lane:
 	floop_lane_exit();
@@ -291,7 +292,7 @@ static void __exit floop_exit(void)
 	floop_control_unregister();
 	floop_helper_exit();
 	floop_guard_exit();
-	floop_ahead_exit();
+	floop_chunk_exit();
 	floop_remap_exit();
 	floop_lane_exit();
 	floop_image_exit();

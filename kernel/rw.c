@@ -7,6 +7,7 @@
 #include <linux/fs.h>
 #include <linux/sizes.h>
 
+#include "chunk.h"
 #include "image.h"
 #include "io.h"
 #include "lane.h"
@@ -23,6 +24,30 @@ loff_t floop_rw_pos(struct floop_io *io)
 {
 	return io->image->offset +
 	       ((loff_t)io->bio->bi_iter.bi_sector << SECTOR_SHIFT) + io->done;
+}
+
+/**
+ * floop_rw_sector() - the first sector of the rest of an I/O
+ * @io: the I/O
+ *
+ * Context: Any.
+ * Return: the sector in the file.
+ */
+sector_t floop_rw_sector(struct floop_io *io)
+{
+	return floop_rw_pos(io) >> SECTOR_SHIFT;
+}
+
+/**
+ * floop_rw_sector_end() - the first sector behind an I/O
+ * @io: the I/O
+ *
+ * Context: Any.
+ * Return: the sector in the file.
+ */
+sector_t floop_rw_sector_end(struct floop_io *io)
+{
+	return (io->image->offset >> SECTOR_SHIFT) + bio_end_sector(io->bio);
 }
 
 /**
@@ -122,7 +147,7 @@ void floop_rw_end(struct floop_io *io, long result, struct bio_list *batch)
 	bool write = bio_op(io->bio) == REQ_OP_WRITE;
 
 	freeze_unprotect(io);
-	floop_ahead_leave(io);
+	floop_chunk_leave(io);
 	/* Others may write to the rest of the hole by then: no second try. */
 	if (unlikely(io->flags & FLOOP_IO_AHEAD) &&
 	    result != (long)io->bio->bi_iter.bi_size)
@@ -221,12 +246,12 @@ enum floop_rw_result floop_rw(struct floop_io *io, bool wait,
 			io->flags |= FLOOP_IO_FLUSH_AFTER;
 	}
 
-	if (write && !floop_ahead_enter(io))
+	if (write && !floop_chunk_enter(io))
 		return FLOOP_RW_DONE;
 	if (write && !floop_shared_write_begin(io, wait && !is_chunk)) {
 		if (is_chunk)
 			goto end_chunk;
-		floop_ahead_leave(io);
+		floop_chunk_leave(io);
 		return FLOOP_RW_WRITER_ONLY;
 	}
 
@@ -244,7 +269,7 @@ enum floop_rw_result floop_rw(struct floop_io *io, bool wait,
 		    unlikely(io->flags & FLOOP_IO_BOUNCE) ||
 		    floop_window_is_open(FLOOP_WINDOW_BOUNCE)) {
 			if (!wait) {
-				floop_ahead_leave(io);
+				floop_chunk_leave(io);
 				return FLOOP_RW_WRITER_ONLY;
 			}
 			/* That would wait for a thaw. */
@@ -265,7 +290,7 @@ enum floop_rw_result floop_rw(struct floop_io *io, bool wait,
 	if (write && !freeze_protect(io, wait && !is_chunk)) {
 		if (is_chunk)
 			goto end_chunk;
-		floop_ahead_leave(io);
+		floop_chunk_leave(io);
 		return FLOOP_RW_WRITER_ONLY;
 	}
 
@@ -275,7 +300,7 @@ enum floop_rw_result floop_rw(struct floop_io *io, bool wait,
 		freeze_unprotect(io);
 		if (is_chunk)
 			goto end_chunk;
-		floop_ahead_leave(io);
+		floop_chunk_leave(io);
 		return FLOOP_RW_WRITER_ONLY;
 	}
 	if (write) {
@@ -297,7 +322,7 @@ enum floop_rw_result floop_rw(struct floop_io *io, bool wait,
 	}
 	if (would_wait(io, ret)) {
 		freeze_unprotect(io);
-		floop_ahead_leave(io);
+		floop_chunk_leave(io);
 		return FLOOP_RW_WOULD_WAIT;
 	}
 	floop_rw_end(io, ret, batch);
