@@ -20,6 +20,7 @@
 #include "helper.h"
 #include "hole.h"
 #include "image.h"
+#include "kinds.h"
 #include "lookup.h"
 #include "unshare.h"
 
@@ -301,7 +302,7 @@ restore:
  * @epoch: the epoch in which it was written
  *
  * Doesn't wait for an fsync: the caller sees to it that a flush makes one, and
- * that writes with REQ_FUA wait for it (ahead.c). What can't be mapped now is
+ * that writes with REQ_FUA wait for it (chunk.c). What can't be mapped now is
  * left to the fill.
  *
  * Context: Process context. May sleep, but doesn't wait for memory.
@@ -459,18 +460,6 @@ void floop_fill_kick(struct floop_image *image)
 	floop_ask_queue(todo->ask, 0);
 }
 
-/* With the map's lock held. */
-static void forget_kinds(struct floop_todo *todo, unsigned long first,
-			 unsigned long end)
-{
-	for (; first < end && first < todo->chunks; first++) {
-		if (test_bit(first, todo->hole))
-			clear_bit(first, todo->hole);
-		if (test_bit(first, todo->unwritten))
-			clear_bit(first, todo->unwritten);
-	}
-}
-
 /**
  * floop_fill_restart() - mark all of the image to be looked up again
  * @image: an image with nothing in its map
@@ -487,7 +476,7 @@ void floop_fill_restart(struct floop_image *image)
 					 lockdep_is_held(&image->guard.map.lock));
 	if (todo) {
 		bitmap_fill(todo->bits, todo->chunks);
-		forget_kinds(todo, 0, todo->chunks);
+		floop_kinds_forget(todo, 0, todo->chunks);
 	}
 	floop_holes_clear(image);
 	floop_shared_clear(image);
@@ -522,8 +511,8 @@ void floop_fill_discarded(struct floop_image *image, sector_t sector,
 	floop_fill_changed(image);
 	if (!todo)
 		return;
-	forget_kinds(todo, sector >> todo->shift,
-		     ((sector + nr - 1) >> todo->shift) + 1);
+	floop_kinds_forget(todo, sector >> todo->shift,
+			   ((sector + nr - 1) >> todo->shift) + 1);
 	if (!READ_ONCE(fill->full))
 		floop_lookup_mark(todo, sector, nr);
 }
@@ -539,49 +528,6 @@ void floop_fill_changed(struct floop_image *image)
 	struct floop_fill *fill = &image->fill;
 
 	WRITE_ONCE(fill->wrote, READ_ONCE(fill->wrote) + 1);
-}
-
-static bool all_chunks(const unsigned long *bits, unsigned long first,
-		       unsigned long end)
-{
-	for (; first < end; first++)
-		if (!test_bit(first, bits))
-			return false;
-	return true;
-}
-
-/**
- * floop_fill_cause() - why is a known hole not in the map?
- * @image: the image, in an epoch
- * @sector: the first sector of its file without data
- * @nr: the number of sectors, not 0
- *
- * By chunks of 4 MiB or more: of one that is a hole in one part and unwritten
- * in another, it isn't known which part is which.
- *
- * Context: With a reference of the epoch. Doesn't sleep.
- * Return: %FLOOP_CAUSE_HOLE or %FLOOP_CAUSE_UNWRITTEN, or %FLOOP_CAUSE_EMPTY if
- * it isn't known to be one of the two as a whole.
- */
-enum floop_cause floop_fill_cause(struct floop_image *image, sector_t sector,
-				  sector_t nr)
-{
-	enum floop_cause cause = FLOOP_CAUSE_EMPTY;
-	unsigned long first, end;
-	struct floop_todo *todo;
-
-	rcu_read_lock();
-	/* Who takes it away has waited for the end of the epoch. */
-	todo = rcu_dereference(image->fill.todo);
-	first = sector >> todo->shift;
-	end = min_t(sector_t, todo->chunks,
-		    ((sector + nr - 1) >> todo->shift) + 1);
-	if (all_chunks(todo->hole, first, end))
-		cause = FLOOP_CAUSE_HOLE;
-	else if (all_chunks(todo->unwritten, first, end))
-		cause = FLOOP_CAUSE_UNWRITTEN;
-	rcu_read_unlock();
-	return cause;
 }
 
 /**

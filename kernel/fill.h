@@ -38,6 +38,13 @@ struct floop_todo {
 	unsigned long bits[];
 };
 
+/* The first sector of the chunk behind that of @sector */
+static inline sector_t floop_todo_next(const struct floop_todo *todo,
+				       sector_t sector)
+{
+	return ((sector >> todo->shift) + 1) << todo->shift;
+}
+
 /**
  * struct floop_fill - the fill of one image
  * @todo: the chunks of the file, as large as it was when the guard was started

@@ -240,10 +240,6 @@ void floop_cache_drop_range(struct floop_image *image, loff_t pos, size_t size);
 void floop_cache_restrict(struct floop_image *image);
 void floop_cache_unrestrict(struct floop_image *image);
 
-/* fill.c: why what the map lacks isn't mapped */
-enum floop_cause floop_fill_cause(struct floop_image *image, sector_t sector,
-				  sector_t nr);
-
 /* content.c: the sector size that an image's content was made for */
 bool floop_content_takes(struct floop_image *image, unsigned int block_size);
 

@@ -7,28 +7,24 @@
  * (ask.h), and then touches nothing but its batch.
  */
 #include <linux/bitmap.h>
-#include <linux/fiemap.h>
 #include <linux/fs.h>
 
 #include "fill.h"
 #include "fs.h"
 #include "guard.h"
-#include "helper.h"
 #include "hole.h"
 #include "image.h"
+#include "kinds.h"
+#include "listed.h"
 #include "look.h"
 #include "lookup.h"
 #include "rules.h"
 #include "unshare.h"
 
-/* Questions that take as many instructions as to start the helper. */
-#define MANY_LOOKS		512
 /* 1 MiB, in sectors: where less is new, bmap() takes fewer instructions. */
 #define LIST_SECTORS		BIT(11)
 /* Questions to the file system before the batch goes into the map. */
 #define MAX_LOOKS		BIT(15)
-/* Of what has no data in a chunk, the file system is asked about that many. */
-#define MAX_PARTS		16
 
 /**
  * floop_lookup_sectors() - how much of an image may be mapped
@@ -48,8 +44,18 @@ sector_t floop_lookup_sectors(struct floop_image *image)
 	       SECTOR_SHIFT;
 }
 
-/* Returns false if there is no room in the batch. */
-static bool batch_add(struct floop_batch *batch, sector_t sector, sector_t nr,
+/**
+ * floop_lookup_add() - a range is found
+ * @batch: gets it
+ * @sector: the first sector of the range, in the file
+ * @nr: the number of sectors
+ * @disk: the sector of the disk where it is
+ * @shared: other files may share it
+ *
+ * Context: The fill's work.
+ * Return: false if there is no room in the batch.
+ */
+bool floop_lookup_add(struct floop_batch *batch, sector_t sector, sector_t nr,
 		      sector_t disk, bool shared)
 {
 	if (batch->nr) {
@@ -76,9 +82,18 @@ static void note_unsure(struct floop_fill *fill, sector_t sector, sector_t end)
 	fill->unsure_end = max(fill->unsure_end, end);
 }
 
-/* Reads from @sector to @end find no data, unless a write has begun since. */
-static void add_hole(struct floop_batch *batch, sector_t sector, sector_t end,
-		     bool quiet, unsigned long begun)
+/**
+ * floop_lookup_add_hole() - reads of a range find no data
+ * @batch: the batch
+ * @sector: the first sector of the range, in the file
+ * @end: the first sector behind it
+ * @quiet: what floop_holes_look() has returned before the file system was asked
+ * @begun: what it has set; if a write has begun since, it isn't known
+ *
+ * Context: The fill's work. Takes the map's lock.
+ */
+void floop_lookup_add_hole(struct floop_batch *batch, sector_t sector,
+			   sector_t end, bool quiet, unsigned long begun)
 {
 	struct floop_image *image = batch->image;
 	struct mutex *lock = &image->guard.map.lock;
@@ -152,7 +167,8 @@ static bool next_data(struct floop_batch *batch, sector_t sector,
 			return false;
 		fill->gap = sector;
 		fill->gap_end = *data;
-		add_hole(batch, sector, fill->gap_end, quiet, begun);
+		floop_lookup_add_hole(batch, sector, fill->gap_end, quiet,
+				      begun);
 	}
 	*data = fill->gap_end;
 	return true;
@@ -182,12 +198,6 @@ static bool next_hole(struct floop_batch *batch, sector_t sector,
 	return true;
 }
 
-/* The first sector of the chunk behind that of @sector */
-static sector_t next_start(struct floop_todo *todo, sector_t sector)
-{
-	return ((sector >> todo->shift) + 1) << todo->shift;
-}
-
 static unsigned int max_looks(void)
 {
 	return floop_window_is_open(FLOOP_WINDOW_LOOKS) ? 1000 : MAX_LOOKS;
@@ -199,54 +209,6 @@ static bool is_over(struct floop_batch *batch, sector_t sector)
 	cond_resched();
 	return (batch->look.looks >= max_looks() && sector >= batch->least) ||
 	       !floop_guard_in_epoch(&batch->image->guard, batch->epoch);
-}
-
-/* All of the batch's chunk is looked up: tell what it is without data. */
-static void tell_kind(struct floop_batch *batch, struct floop_todo *todo)
-{
-	if (!batch->kinds)
-		return;
-	assign_bit(batch->chunk, todo->hole, batch->kinds == FLOOP_KIND_HOLE);
-	assign_bit(batch->chunk, todo->unwritten,
-		   batch->kinds == FLOOP_KIND_UNWRITTEN);
-	batch->kinds = 0;
-}
-
-/* The lookup has come to @sector. */
-static void end_chunks(struct floop_batch *batch, struct floop_todo *todo,
-		       sector_t sector)
-{
-	struct mutex *lock = &batch->image->guard.map.lock;
-
-	mutex_lock(lock);
-	if (batch->chunk < sector >> todo->shift &&
-	    floop_guard_in_epoch(&batch->image->guard, batch->epoch))
-		tell_kind(batch, todo);
-	mutex_unlock(lock);
-	batch->kinds = 0;
-	batch->parts = 0;
-}
-
-/* No data from @sector to @end. A chunk is told when it is complete. */
-static void note_kind(struct floop_batch *batch, struct floop_todo *todo,
-		      sector_t sector, sector_t end, enum floop_kind kind)
-{
-	struct mutex *lock = &batch->image->guard.map.lock;
-	unsigned long chunk = sector >> todo->shift;
-	unsigned long last = (end - 1) >> todo->shift;
-	bool in_epoch;
-
-	mutex_lock(lock);
-	in_epoch = floop_guard_in_epoch(&batch->image->guard, batch->epoch);
-	for (; in_epoch && chunk <= last; chunk++) {
-		if (chunk != batch->chunk) {
-			tell_kind(batch, todo);
-			batch->parts = 0;
-		}
-		batch->chunk = chunk;
-		batch->kinds |= kind;
-	}
-	mutex_unlock(lock);
 }
 
 /*
@@ -262,13 +224,11 @@ static bool look_at_empty(struct floop_batch *batch, struct floop_todo *todo,
 	while (*sector < end) {
 		sector_t block = *sector >> shift, nr;
 		enum floop_kind kind = FLOOP_KIND_BOTH;
-		sector_t part_end = min(end, next_start(todo, *sector));
+		sector_t part_end = min(end, floop_todo_next(todo, *sector));
 
 		if (is_over(batch, *sector))
 			return false;
-		if (batch->chunk != *sector >> todo->shift ||
-		    (batch->kinds != FLOOP_KIND_BOTH &&
-		     batch->parts < MAX_PARTS)) {
+		if (floop_kinds_ask(batch, todo, *sector)) {
 			nr = floop_look_empty(&batch->look, block,
 					      max(1, (end >> shift) - block),
 					      &kind);
@@ -276,35 +236,11 @@ static bool look_at_empty(struct floop_batch *batch, struct floop_todo *todo,
 		}
 		if (batch->look.err)
 			return false;
-		note_kind(batch, todo, *sector, part_end, kind);
+		floop_kinds_note(batch, todo, *sector, part_end, kind);
 		batch->parts++;
 		*sector = part_end;
 	}
 	return true;
-}
-
-/*
- * Pass over a known hole, at @sector: nothing has changed there since the file
- * system was asked. What its chunk is without data is told again when that is
- * complete, so it has to be known. Returns where to go on.
- */
-static sector_t pass_known(struct floop_batch *batch, struct floop_todo *todo,
-			   sector_t sector, sector_t end)
-{
-	struct floop_image *image = batch->image;
-	unsigned long chunk = sector >> todo->shift;
-	enum floop_kind kind = FLOOP_KIND_UNWRITTEN;
-	sector_t known;
-
-	if (test_bit(chunk, todo->hole))
-		kind = FLOOP_KIND_HOLE;
-	else if (!test_bit(chunk, todo->unwritten))
-		return sector;
-	known = floop_holes_end(image, sector,
-				min(end, next_start(todo, sector)));
-	if (known > sector)
-		note_kind(batch, todo, sector, known, kind);
-	return known;
 }
 
 /*
@@ -360,114 +296,6 @@ static void note_unshared(struct floop_batch *batch, struct floop_todo *todo)
 	mutex_unlock(&image->guard.map.lock);
 }
 
-/* Is it time for a list? Only that says where shared blocks are. */
-static bool is_list_due(struct floop_batch *batch)
-{
-	struct floop_fill *fill = &batch->image->fill;
-
-	if (!floop_helper_is_set())
-		return false;
-	if (READ_ONCE(fill->shared))
-		return batch->probed;
-	/* If bmap() answers, the file shares nothing, and isn't realtime. */
-	return batch->answered && !fill->unlisted &&
-	       (floop_helper_is_there() || batch->look.looks >= MANY_LOOKS);
-}
-
-/*
- * A list has no data from @sector to @end. If nobody was writing and no page
- * was cached, there is none.
- */
-static void note_empty(struct floop_batch *batch, struct floop_todo *todo,
-		       sector_t sector, sector_t end, enum floop_kind kind,
-		       bool quiet, unsigned long begun)
-{
-	if (sector >= end)
-		return;
-	add_hole(batch, sector, end, quiet, begun);
-	note_kind(batch, todo, sector, end, kind);
-}
-
-/*
- * Look up all from @sector to @end in a list. Returns false as look_up_gap().
- */
-static bool look_up_listed(struct floop_batch *batch, struct floop_todo *todo,
-			   sector_t *sector, sector_t end)
-{
-	struct floop_fill *fill = &batch->image->fill;
-	struct inode *inode = file_inode(batch->image->file);
-	u64 mask = i_blocksize(inode) - 1;
-	sector_t begin_at = *sector;
-	unsigned long begun;
-	bool quiet;
-	int i, nr;
-
-	fill->asked = true;
-	batch->careful |= READ_ONCE(fill->shared);
-	quiet = floop_holes_look(batch->image, &begun);
-	nr = floop_look_list(&batch->look, *sector, end, batch->listed,
-			     FLOOP_LISTED);
-	if (batch->look.err)
-		return false;
-	if (nr < 0) {
-		fill->unlisted = true;
-		/* One by one, unless only a list says where they are. */
-		if (READ_ONCE(fill->shared))
-			*sector = min(end, next_start(todo, *sector));
-		return true;
-	}
-	fill->relist = FLOOP_RELIST_FIRST;
-	for (i = 0; i < nr; i++) {
-		struct fiemap_extent *extent = &batch->listed[i];
-		u64 pos = extent->fe_logical, size = extent->fe_length;
-		u64 begin = max_t(u64, pos, (u64)*sector << SECTOR_SHIFT);
-		u64 stop = min_t(u64, pos + size, (u64)end << SECTOR_SHIFT);
-		u64 disk = extent->fe_physical + (begin - pos);
-		u32 flags = extent->fe_flags & ~(FIEMAP_EXTENT_LAST |
-						 FIEMAP_EXTENT_MERGED |
-						 FIEMAP_EXTENT_SHARED);
-		bool shared = extent->fe_flags & FIEMAP_EXTENT_SHARED;
-
-		if (stop <= begin)
-			continue;
-		note_empty(batch, todo, *sector, begin >> SECTOR_SHIFT,
-			   FLOOP_KIND_HOLE, quiet, begun);
-		*sector = begin >> SECTOR_SHIFT;
-		/* It can't be: bmap() has answered. */
-		if (shared && !READ_ONCE(fill->shared)) {
-			fill->unlisted = true;
-			return true;
-		}
-		/* All of it is looked up now. */
-		if (shared && !fill->still_shares &&
-		    floop_unshare_is_due(batch->image))
-			floop_unshare_put_off(fill);
-		fill->still_shares |= shared;
-		if (flags == FIEMAP_EXTENT_UNWRITTEN)
-			note_empty(batch, todo, *sector, stop >> SECTOR_SHIFT,
-				   FLOOP_KIND_UNWRITTEN, quiet, begun);
-		if (!flags && extent->fe_physical &&
-		    !((pos | size | extent->fe_physical) & mask) &&
-		    !batch_add(batch, begin >> SECTOR_SHIFT,
-			       (stop - begin) >> SECTOR_SHIFT,
-			       disk >> SECTOR_SHIFT,
-			       shared))
-			return false;
-		*sector = stop >> SECTOR_SHIFT;
-	}
-	/* Whatever the helper's memory says: get on. */
-	if (nr == FLOOP_LISTED && *sector == begin_at) {
-		fill->unlisted = true;
-		*sector = min(end, next_start(todo, *sector));
-	}
-	if (nr < FLOOP_LISTED) {
-		note_empty(batch, todo, *sector, end, FLOOP_KIND_HOLE, quiet,
-			   begun);
-		*sector = end;
-	}
-	return true;
-}
-
 /*
  * Look up the extent at @sector, up to @end. If the file system reports where
  * it is, it need not be asked whether that is data: SEEK_HOLE walks over all
@@ -491,8 +319,8 @@ static bool look_up_extent(struct floop_batch *batch, struct floop_todo *todo,
 		note_unshared(batch, todo);
 	else
 		floop_unshare_reset(&image->fill);
-	if (!batch_add(batch, block << shift, nr << shift, disk << shift,
-		       false))
+	if (!floop_lookup_add(batch, block << shift, nr << shift, disk << shift,
+			      false))
 		return false;
 	*sector = (block + nr) << shift;
 	return true;
@@ -540,11 +368,11 @@ static bool pass_data(struct floop_batch *batch, struct floop_todo *todo,
 	if (batch->look.err)
 		return false;
 	batch->probed = READ_ONCE(image->fill.shared);
-	if (batch->probed && is_list_due(batch))
-		return look_up_listed(batch, todo, sector, *hole);
+	if (batch->probed && floop_listed_is_due(batch))
+		return floop_listed_look(batch, todo, sector, *hole);
 	pages = READ_ONCE(image->file->f_mapping->nrpages);
 	if (batch->probed || !(pages || image->fill.data_unsure)) {
-		*sector = min(*hole, next_start(todo, *sector));
+		*sector = min(*hole, floop_todo_next(todo, *sector));
 		return true;
 	}
 	*sector = ((*sector >> shift) + 1) << shift;
@@ -568,12 +396,12 @@ static bool look_up_gap(struct floop_batch *batch, struct floop_todo *todo,
 	while (*sector < end) {
 		if (is_over(batch, *sector))
 			return false;
-		*sector = pass_known(batch, todo, *sector, end);
+		*sector = floop_kinds_pass(batch, todo, *sector, end);
 		if (*sector >= end)
 			break;
 		if ((end - *sector >= LIST_SECTORS || batch->goes_on) &&
-		    is_list_due(batch)) {
-			if (!look_up_listed(batch, todo, sector, end))
+		    floop_listed_is_due(batch)) {
+			if (!floop_listed_look(batch, todo, sector, end))
 				return false;
 			continue;
 		}
@@ -621,7 +449,7 @@ static bool look_up(struct floop_batch *batch, struct floop_todo *todo,
 {
 	struct floop_image *image = batch->image;
 	struct floop_guard *guard = &image->guard;
-	sector_t begin, end;
+	sector_t begin, end, next;
 
 	while (floop_map_gap(&guard->map, &sector, limit, &end)) {
 		begin = sector;
@@ -633,21 +461,22 @@ static bool look_up(struct floop_batch *batch, struct floop_todo *todo,
 		}
 		if (batch->look.left)
 			return false;
-		end_chunks(batch, todo, sector);
+		floop_kinds_end(batch, todo, sector);
+		next = floop_todo_next(todo, sector);
 		mutex_lock(&guard->map.lock);
 		if (batch->look.err) {
-			WRITE_ONCE(image->fill.near, next_start(todo, sector));
+			WRITE_ONCE(image->fill.near, next);
 		} else if (floop_guard_in_epoch(guard, batch->epoch)) {
 			/* Its bit is clear: a write since has it set again. */
 			image->fill.rest = sector;
-			sector = next_start(todo, sector);
+			sector = next;
 		}
 		if (sector < limit)
 			floop_lookup_mark(todo, sector, limit - sector);
 		mutex_unlock(&guard->map.lock);
 		return false;
 	}
-	end_chunks(batch, todo, FLOOP_NOWHERE);
+	floop_kinds_end(batch, todo, FLOOP_NOWHERE);
 	return true;
 }
 
@@ -696,16 +525,14 @@ static bool look_up_marked(struct floop_batch *batch, struct floop_todo *todo,
 static bool look_up_rest(struct floop_batch *batch, struct floop_todo *todo)
 {
 	sector_t sector = batch->image->fill.rest;
-	sector_t limit = min(next_start(todo, sector),
+	sector_t limit = min(floop_todo_next(todo, sector),
 			     floop_lookup_sectors(batch->image));
 	bool done;
 
 	batch->image->fill.rest = FLOOP_NOWHERE;
 	batch->goes_on = true;
-	batch->least = next_start(todo, sector);
-	/* What the first part is without data isn't known any more. */
-	batch->chunk = sector >> todo->shift;
-	batch->kinds = FLOOP_KIND_BOTH;
+	batch->least = floop_todo_next(todo, sector);
+	floop_kinds_skip(batch, todo, sector);
 	done = look_up(batch, todo, sector, limit);
 	batch->goes_on = false;
 	return done;

@@ -62,6 +62,10 @@ struct floop_batch {
 };
 
 sector_t floop_lookup_sectors(struct floop_image *image);
+bool floop_lookup_add(struct floop_batch *batch, sector_t sector, sector_t nr,
+		      sector_t disk, bool shared);
+void floop_lookup_add_hole(struct floop_batch *batch, sector_t sector,
+			   sector_t end, bool quiet, unsigned long begun);
 void floop_lookup_forget(struct floop_fill *fill);
 void floop_lookup_mark(struct floop_todo *todo, sector_t sector, sector_t nr);
 void floop_lookup(struct floop_batch *batch, struct floop_todo *todo);

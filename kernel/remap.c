@@ -21,6 +21,7 @@
 #include "hole.h"
 #include "image.h"
 #include "io.h"
+#include "kinds.h"
 #include "lane.h"
 #include "rules.h"
 #include "spare.h"
@@ -570,7 +571,7 @@ static noinline enum floop_cause not_in_map(struct floop_image *image,
 	} else if (bio_op(bio) == REQ_OP_READ && floop_holes_read(image, bio)) {
 		cause = FLOOP_CAUSE_NONE;
 	} else {
-		cause = floop_fill_cause(image, sector, bio_sectors(bio));
+		cause = floop_kinds_cause(image, sector, bio_sectors(bio));
 	}
 	return not_mapped(guard, cause);
 }
