@@ -26,7 +26,6 @@ for fs in ext4 xfs; do
 	pattern write -d -n -q -b 64k -s 2 "$dev" 64k &
 	writer=$!
 	wait_until 20 more_ios "$dev" mapped "$mapped"
-	is "$fs: pages of it" "$(ask willneed 0 64k)" ok
 	later thaw "$MNT"
 	fsfreeze -f "$MNT" &
 	freezer=$!
@@ -35,6 +34,8 @@ for fs in ext4 xfs; do
 	pattern write -d -n -q -b 64k -s 3 -o 32M "$dev" 64k &
 	hole=$!
 	sleep 1
+	# A suspended disk fails what is read ahead, and floop drops the pages
+	is "$fs: pages of it" "$(ask willneed 0 64k)" ok
 	dmsetup resume below
 	wait "$freezer" || fail "$fs: the freeze failed"
 	echo "ok: $fs: frozen"
