@@ -82,7 +82,7 @@ static int take_moved(struct floop_image *image, struct floop_todo *todo)
 	int err;
 
 	/* What is noted from here on is seen below, or the next time. */
-	if (!READ_ONCE(image->holes.moved))
+	if (!READ_ONCE(image->holes.nr_moved))
 		return 0;
 	for (; floop_holes_moved(image, &sector, &nr); sector += nr) {
 		mutex_lock(lock);

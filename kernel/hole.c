@@ -93,7 +93,7 @@ static void note_moved(struct floop_holes *holes, sector_t sector, sector_t nr)
 	if (!bits)
 		return;
 	granules(bits, sector, nr, &first, &end);
-	WRITE_ONCE(holes->moved, holes->moved +
+	WRITE_ONCE(holes->nr_moved, holes->nr_moved +
 		   change_bits(bits->moved, first, end, true));
 }
 
@@ -106,7 +106,7 @@ static void note_moved(struct floop_holes *holes, sector_t sector, sector_t nr)
 void floop_holes_init_image(struct floop_image *image)
 {
 	spin_lock_init(&image->holes.lock);
-	image->holes.moved = 1;
+	image->holes.nr_moved = 1;
 }
 
 /**
@@ -141,7 +141,7 @@ void floop_holes_start(struct floop_image *image, sector_t sectors)
 	bits->shift = shift;
 	spin_lock(&image->holes.lock);
 	rcu_assign_pointer(image->holes.bits, bits);
-	WRITE_ONCE(image->holes.moved, 0);
+	WRITE_ONCE(image->holes.nr_moved, 0);
 	spin_unlock(&image->holes.lock);
 }
 
@@ -159,7 +159,7 @@ void floop_holes_stop(struct floop_image *image)
 	spin_lock(&holes->lock);
 	bits = rcu_replace_pointer(holes->bits, NULL,
 				   lockdep_is_held(&holes->lock));
-	WRITE_ONCE(holes->moved, 1);
+	WRITE_ONCE(holes->nr_moved, 1);
 	spin_unlock(&holes->lock);
 	kvfree_rcu(bits, rcu);
 }
@@ -463,7 +463,7 @@ void floop_holes_settle(struct floop_image *image, sector_t sector, sector_t nr)
 	spin_lock(&holes->lock);
 	bits = get_bits(holes);
 	granules(bits, sector, nr, &first, &end);
-	WRITE_ONCE(holes->moved, holes->moved -
+	WRITE_ONCE(holes->nr_moved, holes->nr_moved -
 		   change_bits(bits->moved, first, end, false));
 	spin_unlock(&holes->lock);
 }

@@ -63,8 +63,8 @@ struct floop_quiet {
  * struct floop_holes - the known holes of one image
  * @lock: held to change the bits, and what counts writes that begin
  * @bits: the bits; NULL if there is no memory for them, or the guard is off
- * @moved: the number of granules in @bits whose blocks may have moved, or more;
- *	not 0 without @bits
+ * @nr_moved: the number of granules in @bits whose blocks may have moved, or
+ *	more; not 0 without @bits
  * @begun: the number of writes through the file system that have come
  * @ended: how many of these have ended
  * @part_begun: how many have come to a part
@@ -73,7 +73,7 @@ struct floop_quiet {
 struct floop_holes {
 	spinlock_t lock; /* holds up writes that begin while a hole is added */
 	struct floop_hole_bits __rcu *bits;
-	unsigned long moved;
+	unsigned long nr_moved;
 	unsigned long begun;
 	atomic_long_t ended;
 	unsigned long part_begun[FLOOP_PARTS];

@@ -148,7 +148,7 @@ int floop_shared_add(struct floop_image *image, sector_t sector, sector_t nr,
 static inline sector_t unmoved(struct floop_image *image, sector_t sector,
 			       sector_t nr)
 {
-	if (unlikely(READ_ONCE(image->holes.moved)))
+	if (unlikely(READ_ONCE(image->holes.nr_moved)))
 		return floop_holes_unmoved(image, sector, nr);
 	/* As there */
 	smp_rmb();
