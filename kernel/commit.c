@@ -83,7 +83,7 @@ static int map_found(struct floop_batch *batch, struct floop_todo *todo,
 		return map_range(image, sector, found->nr, found->disk);
 	/* By parts: somebody may always be writing to one of them. */
 	for (; sector < end && !err; sector = next) {
-		next = (floop_first_part(sector) + 1) << FLOOP_PART_SHIFT;
+		next = floop_next_part(sector);
 		next = image->read_only ? end : min(end, next);
 		err = map_quiet(batch, sector, next - sector,
 				found->disk + (sector - found->sector),

@@ -8,6 +8,8 @@
 #define FLOOP_HOLE_H
 
 #include <linux/atomic.h>
+#include <linux/blk_types.h>
+#include <linux/pagemap.h>
 #include <linux/rcupdate.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
@@ -35,11 +37,27 @@ struct floop_hole_bits {
 
 /* Each chunk of 4 MiB is in one part; the parts take turns. */
 #define FLOOP_PARTS		64U
-#define FLOOP_PART_SHIFT	13U	/* of sectors */
+
+/*
+ * log2 of the sectors of a part. A folio of the page cache is in one part, too:
+ * with pages of 4 KiB it has 2 MiB at most, with larger ones it may have 128.
+ */
+static inline unsigned int floop_part_shift(void)
+{
+	unsigned int folio = PAGE_SHIFT + MAX_PAGECACHE_ORDER - SECTOR_SHIFT;
+
+	return max(13U, folio);
+}
 
 static inline sector_t floop_first_part(sector_t sector)
 {
-	return sector >> FLOOP_PART_SHIFT;
+	return sector >> floop_part_shift();
+}
+
+/* The first sector of the part behind that of @sector */
+static inline sector_t floop_next_part(sector_t sector)
+{
+	return (floop_first_part(sector) + 1) << floop_part_shift();
 }
 
 /* Of a range that isn't empty. Modulo FLOOP_PARTS, no part comes twice. */

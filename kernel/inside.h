@@ -16,7 +16,7 @@
 #include "hole.h"
 #include "range.h"
 
-/* More than this at once in 4 MiB are there with a deep queue only. */
+/* More than this at once in a part are there with a deep queue only. */
 #define FLOOP_SLOTS	4U
 
 /**
@@ -65,7 +65,7 @@ bool floop_inside_is_quiet(struct floop_inside *inside, sector_t sector,
 
 /* Both in granules of 4 KiB, as far as they reach: where, and how many. */
 #define FLOOP_INSIDE_GRANULE	3U	/* of sectors */
-#define FLOOP_INSIDE_NR		(FLOOP_PART_SHIFT - FLOOP_INSIDE_GRANULE + 1)
+#define FLOOP_INSIDE_NR		(floop_part_shift() - FLOOP_INSIDE_GRANULE + 1)
 
 static inline u64 floop_inside_pack(sector_t sector, sector_t end)
 {

@@ -172,9 +172,8 @@ bool floop_shared_begin(struct floop_image *image, struct floop_inside_io *io,
 {
 	struct floop_shared *shared = &image->shared;
 	sector_t sector = io->range.sector, nr;
-	sector_t part_end = (floop_first_part(sector) + 1) << FLOOP_PART_SHIFT;
 
-	io->range.end = min(io->range.end, part_end);
+	io->range.end = min(io->range.end, floop_next_part(sector));
 	/* A write that waits isn't held up by those who only look. */
 	nr = unmoved(image, sector, io->range.end - sector);
 	if (!nr)
@@ -211,11 +210,11 @@ none:
  */
 void floop_shared_widen(struct floop_image *image, struct floop_inside_io *io)
 {
-	sector_t part = floop_first_part(io->range.sector);
+	sector_t sector = io->range.sector;
 
 	floop_inside_change(&image->shared.inside, io,
-			    part << FLOOP_PART_SHIFT,
-			    (part + 1) << FLOOP_PART_SHIFT);
+			    floop_first_part(sector) << floop_part_shift(),
+			    floop_next_part(sector));
 }
 
 /**
