@@ -116,8 +116,9 @@ struct floop_io *floop_ahead(struct floop_io *io)
 	unit = floop_runs_unit(image, sector, nr);
 	unit = unit > nr ? max(unit, block) : block;
 	plan(io, unit, &range);
-	if (range.end - range.sector > nr && !has_part_of_data(io) &&
-	    floop_runs_have_room(image))
+	/* The file may be shorter by now. */
+	if (range.end >= end && range.end - range.sector > nr &&
+	    !has_part_of_data(io) && floop_runs_have_room(image))
 		chunk_io = floop_chunk_make(io, &range);
 	if (chunk_io) {
 		floop_runs_note(image, range.end, nr, range.end - end, unit);
