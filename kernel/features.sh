@@ -68,6 +68,8 @@ compiles blkdev.h '' || broken
 needs 'leases of their own type (6.9)' 'struct file_lease|filelock\.h' \
 	filelock.h \
 	'struct file_lease *lease; (void)lease->fl_lmops->lm_breaker_owns_lease;'
+needs 'file locks (CONFIG_FILE_LOCKING)' 'locks_alloc_lease|filelock\.h' \
+	filelock.h 'locks_alloc_lease();'
 needs 'blk_alloc_disk() with queue limits (6.9)' blk_alloc_disk blkdev.h \
 	'struct queue_limits lim; blk_alloc_disk(&lim, NUMA_NO_NODE);'
 needs 'features as queue limits (6.11)' 'features|BLK_FEAT_NOWAIT' blkdev.h \

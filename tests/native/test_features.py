@@ -34,6 +34,7 @@ OLDEST = {
         struct file_lease {
             const struct lease_manager_operations *fl_lmops;
         };
+        struct file_lease *locks_alloc_lease(void);
         """,
     "fileattr.h": "struct fileattr { unsigned int fsx_xflags; };",
     "fs.h": """
@@ -97,6 +98,11 @@ def test_what_it_needs(run):
     assert "6.99 lacks what floop needs" in done.stderr
     assert "the flags of file operations" in done.stderr
     assert "leases" not in done.stderr
+
+    leases = OLDEST["filelock.h"].replace("locks_alloc_lease", "other")
+    done = run({**OLDEST, "filelock.h": leases})
+    assert done.returncode == 1
+    assert "CONFIG_FILE_LOCKING" in done.stderr
 
 
 def test_nothing_can_be_said(run, tmp_path):
