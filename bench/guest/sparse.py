@@ -60,11 +60,12 @@ def measure_all(bench):
     for number in range(bench.rounds):
         make_fs("xfs", lower)
         with mounted(lower, "/mnt/lower") as folder:
-            write_all(f"{folder}/image", IMAGE_SIZE)
             for peer in bench.taking_part():
                 on_sparse(bench, number, folder, peer, spare)
-                if peer.name in bench.out:
-                    continue
+            # Not before: whoever comes first would have a host that still
+            # writes it.
+            write_all(f"{folder}/image", IMAGE_SIZE)
+            for peer in bench.taking_part():
                 on_clone(bench, number, folder, peer)
 
 
