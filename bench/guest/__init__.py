@@ -12,6 +12,7 @@ from . import (
     cost,
     fill,
     holes,
+    large,
     levels,
     many,
     pressure,
@@ -20,7 +21,17 @@ from . import (
     throughput,
 )
 
-MODULES = (levels, throughput, sparse, stacks, pressure, fill, many, apps)
+MODULES = (
+    levels,
+    throughput,
+    sparse,
+    large,
+    stacks,
+    pressure,
+    fill,
+    many,
+    apps,
+)
 SECTIONS = {
     section.name: section
     for section in (
