@@ -110,7 +110,7 @@ class Thin(Peer):
     """A new thin device in a new pool, over the spare disk."""
 
     has_image = False
-    only = HOLES
+    only = (*HOLES, "sparse", "large")
 
     def __init__(self, name, title, how, block):
         super().__init__(name, title, how)
