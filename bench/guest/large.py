@@ -7,7 +7,14 @@ import os
 import time
 
 from . import peers
-from .places import MIB, make_fs, mounted, nvme_parts, over_a_hole
+from .places import (
+    MIB,
+    make_fs,
+    mounted,
+    nvme_parts,
+    over_a_hole,
+    write_all,
+)
 from .section import Measure, Section, Table
 from .shell import run
 
@@ -28,14 +35,10 @@ PEERS = (
 
 def once(device, size):
     """Seconds until a new file of that size is on the disk."""
-    data = os.urandom(MIB)
     make_fs("xfs", device)
     with mounted(device, UPPER):
         started = time.monotonic()
-        with open(f"{UPPER}/file", "wb", buffering=0) as file:
-            for _ in range(size // MIB):
-                file.write(data)
-            os.fsync(file.fileno())
+        write_all(f"{UPPER}/file", size)
         return time.monotonic() - started
 
 
@@ -73,7 +76,7 @@ SECTION = Section(
     title="A file system filled on a sparse image",
     text=(
         f"A file of {SIZE // MIB // 1024} GiB is written to a new xfs on X,"
-        " 1 MiB at a time through the page cache, and fsynced. The image is one"
+        " 8 MiB at a time through the page cache, and fsynced. The image is one"
         " hole before. *The disk itself* and dm-thin have no image."
     ),
     emulation="As for throughput: read the ratios.",
